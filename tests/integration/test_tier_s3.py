@@ -76,6 +76,8 @@ def test_what_is_written_while_the_store_stands_still_is_copied_when_it_goes_on(
         values += produce(node, TOPIC, COUNT, COUNT)
         assert wait_until(partial(has_failed, node), UNTIL_SECONDS), node.log_tail(50)
         assert numbers_read(node) == [str(number) for number in range(len(values))]
+        assert node.stop() == 0, "with uploads under way"
+        node.start()
     finally:
         server.process.send_signal(signal.SIGCONT)
     assert wait_until(partial(_ends_behind, server, COUNT), UNTIL_SECONDS), node.log_tail(50)

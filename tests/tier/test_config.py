@@ -1,12 +1,14 @@
 """Settings of the tier: which places are taken, and what they need of the rest."""
 
+from typing import Any
+
 import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.node.settings.settings import load_settings
 from penstock.tier.config import TierConfig
 
-S3 = {
+S3: dict[str, Any] = {
     "url": "s3://bucket/some/prefix",
     "endpoint": "https://s3.example",
     "access_key_id": "me",
@@ -45,7 +47,7 @@ def test_objects_stay_for_longer_than_readers_use_what_they_know() -> None:
 
 def test_a_node_without_a_second_level_can_not_copy() -> None:
     place = "tier.url=file:///mnt/shared"
-    with pytest.raises(ConfigError, match="log.level0_ms or log.level0_bytes"):
+    with pytest.raises(ConfigError, match=r"log\.level0_ms or log\.level0_bytes"):
         load_settings(None, environment={}, overrides=[place])
     settings = load_settings(None, environment={}, overrides=[place, "log.level0_bytes=1000000"])
     assert settings.tier.times().upload_ms == settings.tier.upload_ms

@@ -35,8 +35,7 @@ class TierConfig:
     """File with the secret of this key, and nothing else."""
 
     object_bytes: Annotated[int, Ge(4096), Le(512 << 20)] = 64 << 20
-    """Of an object, about. While it is built and put, it is in memory, two at a time for each
-    replica set that is led."""
+    """Of an object, about. While it is built and put, it is in memory; two at a time in a node."""
 
     look_ms: Annotated[int, Ge(10), Le(3_600_000)] = 10_000
     """Between two looks at a log that had nothing to copy, and at what is to be deleted."""

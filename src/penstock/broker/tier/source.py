@@ -11,6 +11,7 @@ Source: docs/adr/0117, docs/adr/0121; KIP-405 (RemoteLogManager's RLMCopyTask, b
 Deliberately not here: when a mastership begins and ends, the store, the metadata.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ from penstock.tier.copies.effects import Plan
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.state import TierMetadata
 
+KEYS_PER_TURN = 100
+"""Partitions that are looked at before other work of the loop has its turn: some ms."""
 NEVER = 1 << 62
 """The end of a log that has nothing to say of a partition: nothing is cut for it."""
 
@@ -96,7 +99,9 @@ class TierSource:
 
     async def look(self) -> None:
         """Find out what is to be known of partitions that are new here. Raises PlatformError."""
-        for key in [*self._wanted(), *self._copied_before()]:
+        for number, key in enumerate([*self._wanted(), *self._copied_before()]):
+            if number % KEYS_PER_TURN == 0:
+                await asyncio.sleep(0)
             partition = self._member.log.partitions.get(key)
             if key not in self._begun and partition is not None:
                 log_end = partition.log_end_offset

@@ -51,23 +51,25 @@ def start_tier(
 ) -> list[Hook]:
     """Keep the tier's metadata of the sets that are led here, and copy them into its store.
 
-    Return what is to be told of each member that is opened. Nothing is done where the settings name
-    no store. `on_unreadable` is told the internal topic, the partition and why it can not be
-    loaded. Raises ConfigError.
+    Return what is to be told of each member that is opened. Where the settings name no store,
+    nothing is copied; the metadata is kept all the same, since its records would stay in the log
+    as they are, and keep their files. `on_unreadable` is told the internal topic, the partition and
+    why it can not be loaded. Raises ConfigError.
     """
-    if not config.url:
-        return []
-    target = TierStore(cluster_bytes(cluster_id), open_store(config))
+    cluster = cluster_bytes(cluster_id)
     journal = InternalTopicJournal(broker, TIER_STATE_TOPIC)
     coordinator = TierCoordinator(
         broker.clock,
         journal,
-        cluster_id=target.cluster_id,
+        cluster_id=cluster,
         config=TierServiceConfig(times=config.times()),
         later=broker.scheduler.call_soon,
     )
     unreadable = partial(on_unreadable, TIER_STATE_TOPIC)
     broker.host(CoordinatorHosting(broker, coordinator.runtime, journal, unreadable))
+    if not config.url:
+        return []
+    target = TierStore(cluster, open_store(config))
     masterships = broker.tier = TierMasterships(
         broker, coordinator, target, config, randomness=ports.randomness, spawn=ports.spawn
     )

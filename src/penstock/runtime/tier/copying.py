@@ -79,12 +79,14 @@ class Copying:
         *,
         config: CopyConfig,
         counters: CopyCounters,
+        room: asyncio.Semaphore | None = None,
     ) -> None:
+        """`room` is for so many objects in memory, of all that share it."""
         self._copier = copier
         self._source, self._metadata, self._store, self._capabilities, self._clock = between
         self._config = config
         self._counters = counters
-        self._room = asyncio.Semaphore(config.uploads_at_once)
+        self._room = room or asyncio.Semaphore(config.uploads_at_once)
         self._knocked = asyncio.Event()
         self._swept_ms = -config.pause_ms
         self._pauses_in_row = 0

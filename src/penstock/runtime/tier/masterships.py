@@ -37,6 +37,8 @@ from penstock.tier.read.reader import TierReader
 from penstock.tier.service.coordinator import TierCoordinator
 
 NONCE_BYTES = 16
+UPLOADS_AT_ONCE = 2
+"""Objects of all sets that are in memory at a time."""
 READ_BYTES = 1 << 20
 """Of one read; a larger batch comes alone."""
 LOOK_MS_MAX = 1_000
@@ -101,6 +103,8 @@ class TierMasterships:
         self._by_set: dict[ReplicaSetId, _Mastership] = {}
         self._capabilities: Capabilities | None = None
         self._reader = TierReader(self._store)
+        self._room = asyncio.Semaphore(UPLOADS_AT_ONCE)
+        self._is_failing = False
         self.counters = CopyCounters()
 
     def listen_to(self, member: ReplicaSetMember) -> None:
@@ -186,8 +190,12 @@ class TierMasterships:
                 self._capabilities = await self._probe()
         except PlatformError as error:
             self.counters.failures += 1
-            log.warning("set=%d is not copied now: %s", one.member.replica_set_id, error)
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            text = "set=%d is not copied now: %s; tried again"
+            log.log(level, text, one.member.replica_set_id, error)
+            self._is_failing = True
             return False
+        self._is_failing = False
         return one.stands
 
     async def _probe(self) -> Capabilities:
@@ -215,6 +223,7 @@ class TierMasterships:
             Surroundings(one.source, metadata, self._store, self._capabilities, self._broker.clock),
             config=CopyConfig(pause_ms=config.look_ms),
             counters=self.counters,
+            room=self._room,
         )
         one.source.on_news = copying.knock
         self._spawn("tier copies", self._copy(one, copying))
