@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.tier.view import TierView
 from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.metadata.objects import State
 from penstock.tier.metadata.state import TierMetadata
 
@@ -30,18 +31,17 @@ def tier_metrics(
     members: Mapping[ReplicaSetId, ReplicaSetMember], tier: TierView | None
 ) -> Iterator[Metric]:
     """Yield what was copied, and for each set that is led here what the tier has of it."""
-    if tier is None:
-        return
+    counters = CopyCounters() if tier is None else tier.counters
     for name, text in COUNTERS.items():
-        value = getattr(tier.counters, name)
+        value = getattr(counters, name)
         yield CounterMetricFamily(f"penstock_tier_{name}", text, value=value)
     gauges = {
         name: GaugeMetricFamily(f"penstock_tier_{name}", text, labels=["replica_set"])
         for name, text in GAUGES.items()
     }
     for set_id, member in members.items():
-        metadata = tier.metadata_of(set_id)
-        if member.role is Role.MASTER and metadata is not None:
+        metadata = None if tier is None else tier.metadata_of(set_id)
+        if tier is not None and member.role is Role.MASTER and metadata is not None:
             values = (*_of(metadata), tier.waiting_bytes(member))
             for gauge, value in zip(gauges.values(), values, strict=True):
                 gauge.add_metric([str(set_id)], value)
