@@ -42,6 +42,7 @@ from penstock.node.pages import (
     remoting_metrics,
     second_level_metrics,
     share_metrics,
+    tier_metrics,
     transaction_metrics,
 )
 from penstock.node.pages import metrics as metrics_page
@@ -221,6 +222,8 @@ METRIC_TABLES = (
     ("penstock_second_level_damage_{}_total", "counter", "", second_level_metrics.REPAIRS),
     ("penstock_transactions_{}_total", "counter", "", transaction_metrics.COUNTERS),
     ("penstock_shares_{}_total", "counter", "", share_metrics.COUNTERS),
+    ("penstock_tier_{}_total", "counter", "", tier_metrics.COUNTERS),
+    ("penstock_tier_{}", "gauge", "replica_set", tier_metrics.GAUGES),
     ("penstock_group_{}_total", "counter", "", group_metrics.GROUP_COUNTERS),
 )
 """Name of a family, kind, labels, and a table of names and meanings."""

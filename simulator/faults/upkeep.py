@@ -35,7 +35,8 @@ from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, METADATA_
 from penstock.controller.metadata.records import ResourceType
 from penstock.controller.session import StatusAnswer, TransferRequest
 from penstock.controller.topic_config.table import (
-    FACTS,
+    REMOTE,
+    UNCLEAN,
     TopicSettings,
     broker_defaults,
     needs_level_2,
@@ -136,7 +137,8 @@ def settings_on_trial() -> Iterator[tuple[bool | None, Command[Any]]]:
     None: it is a matter of the level.
     """
     entries = broker_defaults(TopicSettings())
-    kept = [entry for entry in entries if entry.name not in FACTS and not _is_list(entry)]
+    left_out = (UNCLEAN, REMOTE)
+    kept = [one for one in entries if one.name not in left_out and not _is_list(one)]
     yield True, _alter(*(_set(one.name, one.value) for one in kept if not _needs_level_2(one)))
     for one in kept:
         if one.config_type in _TYPED:

@@ -10,8 +10,8 @@ import pytest
 
 from harness.log_world import ALL, DIRECTORY, World
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
-from penstock.broker.sets.batch_answers import BatchAnswers
+from penstock.base.ids import BrokerId, LeaderEpoch, Offset, Position, ReplicaSetId, TopicPartition
+from penstock.broker.sets.batch_answers import BatchAnswers, _read
 from penstock.broker.sets.extent_repairs import RETRY_MS, RETRY_MS_MAX, ExtentRepairs
 from penstock.coordinator.calls import CallTimedOut, fits
 from penstock.coordinator.extent_calls import (
@@ -22,6 +22,7 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.replica.replica_set import Role
 from penstock.storage.second_level.manifest import extent_path
+from penstock.tier.errors import StoreUnavailable
 from tests.storage.test_extent_repair import FILE, PATH, entry_of
 from tests.storage.test_second_level_copies import Master
 
@@ -47,6 +48,7 @@ class Member:
             clock=clock,
             members={SET: self},
             metadata=SimpleNamespace(replica_sets={SET: image}),
+            tier=None,
         )
 
     def run(self) -> None:
@@ -170,6 +172,69 @@ def test_a_peer_that_is_damaged_there_too_says_so_and_the_next_is_asked(
     (error,) = cluster.said(logging.ERROR)
     assert "it can not read them either" in error
     assert list(peer.log.splitting.damage.files) == [FILE], "the peer knows of its own damage now"
+
+
+class Tier:
+    """Gives what the master has; `flips` bits of it, or gives nothing while it is `away`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.flips = self.away = False
+        self.read_count = 0
+
+    async def read(self, member: Any, key: TopicPartition, offset: int) -> memoryview:
+        assert member is self._cluster.member
+        self.read_count += 1
+        if self.away:
+            raise StoreUnavailable("an object", "no answer")
+        source: Any = self._cluster.others[MASTER]
+        partition = source.log.open_partition(key)
+        chunk = await self._cluster.running(_read(source, partition, Offset(offset)), source)
+        data = bytearray(chunk.data)
+        data[len(data) // 2] ^= self.flips
+        return memoryview(data)
+
+
+def alone_with_a_tier(caplog: pytest.LogCaptureFixture) -> tuple[Cluster, Tier]:
+    """Return a cluster whose members do not answer."""
+    cluster = Cluster(caplog)
+    cluster.silent |= {MASTER, OTHER}
+    tier = Tier(cluster)
+    cluster.repairs._broker.tier = tier  # type: ignore[assignment]
+    cluster.damage()
+    return cluster, tier
+
+
+def test_what_no_member_gives_comes_from_the_tier(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, tier = alone_with_a_tier(caplog)
+    cluster.look()
+    assert tier.read_count > 0
+    assert {broker_id for broker_id, _ in cluster.asked} == {MASTER, OTHER}
+    assert cluster.member.master.everything() == cluster.wanted
+
+
+def test_the_tier_is_not_asked_for_what_a_member_has(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, tier = alone_with_a_tier(caplog)
+    cluster.silent.clear()
+    cluster.look()
+    assert tier.read_count == 0
+    assert cluster.member.master.everything() == cluster.wanted
+
+
+@pytest.mark.parametrize("fault", ["flips", "away"])
+def test_a_tier_that_lies_or_is_away_leaves_the_damage_as_it_is(
+    caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    cluster, tier = alone_with_a_tier(caplog)
+    setattr(tier, fault, True)
+    cluster.look()
+    assert cluster.repairs.stats.failures == 1
+    with pytest.raises(PlatformError, match="checksum"):
+        cluster.member.master.everything()
+    setattr(tier, fault, False)
+    cluster.clock.now_ms += RETRY_MS
+    cluster.look()
+    assert cluster.member.master.everything() == cluster.wanted
 
 
 def question(**changes: Any) -> BatchesRequest:

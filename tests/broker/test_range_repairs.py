@@ -63,6 +63,7 @@ class Cleaner:
             clock=clock,
             members={SET: self.member},
             metadata=SimpleNamespace(replica_sets={SET: image}),
+            tier=None,
         )
 
     def offsets(self) -> list[tuple[bytes | None, int]]:

@@ -174,15 +174,18 @@ def test_only_a_policy_with_delete_deletes(policy: str, deletes: bool) -> None:
 
 def test_unclean_election_is_taken_where_the_sets_have_it_so_and_is_not_kept() -> None:
     overrides = {"unclean.leader.election.enable": "true", "retention.ms": "7"}
-    take_facts(overrides, {ReplicaSetId(1): True})
+    take_facts(overrides, {ReplicaSetId(1): True}, has_tier=False)
     assert overrides == {"retention.ms": "7"}
     with pytest.raises(InvalidConfig, match="penstock set unclean 2 on"):
         take_facts(
             {"unclean.leader.election.enable": "true"},
             {ReplicaSetId(1): True, ReplicaSetId(2): False},
+            has_tier=False,
         )
     with pytest.raises(InvalidConfig, match="penstock set unclean 1 off"):
-        take_facts({"unclean.leader.election.enable": "false"}, {ReplicaSetId(1): True})
+        take_facts(
+            {"unclean.leader.election.enable": "false"}, {ReplicaSetId(1): True}, has_tier=False
+        )
 
 
 def test_unclean_election_is_told_as_the_sets_have_it() -> None:
@@ -195,18 +198,32 @@ def test_unclean_election_is_told_as_the_sets_have_it() -> None:
     assert [synonym.value for synonym in told[name].synonyms] == ["true", "false"]
 
 
-def test_tiered_storage_is_refused_and_its_absence_is_taken() -> None:
+@pytest.mark.parametrize("has_tier", [False, True])
+def test_the_tier_may_be_left_out_of_everywhere(has_tier: bool) -> None:
     overrides = {"remote.storage.enable": "false"}
-    take_facts(overrides, {})
-    assert overrides == {}
-    with pytest.raises(InvalidConfig, match="tiered"):
-        take_facts({"remote.storage.enable": "true"}, {})
+    take_facts(overrides, {}, has_tier=has_tier)
+    assert overrides == {"remote.storage.enable": "false"}
+
+
+def test_topics_are_copied_where_the_controllers_say_so() -> None:
+    overrides = {"remote.storage.enable": "true"}
+    take_facts(overrides, {}, has_tier=True)
+    assert overrides == {"remote.storage.enable": "true"}
+    with pytest.raises(InvalidConfig, match=r"controller\.tiered_topics is off"):
+        take_facts(overrides, {}, has_tier=False)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_compacted_topics_are_not_copied(policy: str) -> None:
+    overrides = {"remote.storage.enable": "true", "cleanup.policy": policy}
+    with pytest.raises(InvalidConfig, match="compacted"):
+        take_facts(overrides, {}, has_tier=True)
 
 
 def test_lags_of_compaction_must_fit_each_other() -> None:
-    take_facts({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"}, {})
+    take_facts({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"}, {}, has_tier=False)
     with pytest.raises(InvalidConfig, match="more than the maximum"):
-        take_facts({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}, {})
+        take_facts({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}, {}, has_tier=False)
 
 
 def test_what_an_older_release_would_stop_at_needs_the_next_level() -> None:

@@ -26,6 +26,7 @@ from penstock.shares.hand_out import Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.messages import Answer
 from penstock.shares.state import ShareKey
+from penstock.tier.metadata.state import TierMetadata
 from penstock.transactions.messages import NOBODY, Filter, Producer
 from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.shard_contract import Kind, ShardContract
@@ -35,6 +36,7 @@ from tests.groups.world import HandClock, HandCluster
 from tests.shares.bench import KEY as SHARE
 from tests.shares.bench import picture
 from tests.shares.world import World as ShareWorld
+from tests.tier.clerk import Clerk, everything_of
 from tests.transactions.world import World as TransactionWorld
 
 MANY = settings(max_examples=60, stateful_step_count=40, deadline=None)
@@ -321,6 +323,41 @@ class SharesKind(Kind):
         return UnreadRecord(b"\x09%d" % (number % 2), b"%d" % number, (), number)
 
 
+class TierKind(Kind):
+    """One set's metadata: fences, objects of two partitions, copies, deletes, cuts, sweeps."""
+
+    runs_ahead = True
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        self.clerk = Clerk(journal, later)
+        self.runtime = self.clerk.coordinator.runtime
+
+    def change(self, number: int) -> None:
+        self.clerk.clock.now_ms += number
+        match number % 6:
+            case 0:
+                self.clerk.fence(number % 7)
+            case 1:
+                self.clerk.reserve(number % 3 + 1)
+            case 2 | 3:
+                self.clerk.copy(number % 2, number % 4 + 1)
+            case 4:
+                self.clerk.shorten(number % 2, from_end=number % 8 == 0, count=number % 3 + 1)
+            case _:
+                self.clerk.clock.now_ms += 300
+                self.clerk.sweep()
+
+    def state(self) -> object:
+        return everything_of(self._metadata())
+
+    def _metadata(self) -> TierMetadata:
+        return self.clerk.coordinator._shard.by_partition[0].metadata
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x00\x09%d" % (number % 2), b"%d" % number, (), number)
+
+
 def _nobody(_: Answer) -> None:
     """Nobody waits."""
 
@@ -347,6 +384,10 @@ class TransactionsContract(ShardContract):
 
 class SharesContract(ShardContract):
     make = SharesKind
+
+
+class TierContract(ShardContract):
+    make = TierKind
 
 
 @pytest.mark.parametrize("begins_anew", [False, True])
@@ -382,3 +423,5 @@ TestTransactions = TransactionsContract.TestCase
 TestTransactions.settings = MANY
 TestShares = SharesContract.TestCase
 TestShares.settings = MANY
+TestTier = TierContract.TestCase
+TestTier.settings = MANY

@@ -217,8 +217,8 @@ def test_a_client_of_another_epoch_that_is_answered(monkeypatch: pytest.MonkeyPa
 def test_a_latest_offset_that_is_one_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
     at_an_end = list_offsets._at_an_end
 
-    def low(hosted: Any, timestamp: int, looked: Looked) -> Found:
-        found = at_an_end(hosted, timestamp, looked)
+    def low(hosted: Any, timestamp: int, looked: Looked, tier: Any) -> Found:
+        found = at_an_end(hosted, timestamp, looked, tier)
         return found._replace(offset=max(0, found.offset - 1))
 
     monkeypatch.setattr(list_offsets, "_at_an_end", low)

@@ -7,6 +7,7 @@ import pytest
 from penstock.base.ids import TopicPartition
 from penstock.base.invariant import InvariantViolation
 from penstock.extents.layout import Entry
+from penstock.tier.copies import copier
 from penstock.tier.copies.alignment import OwnLog, agreed_end
 from penstock.tier.copies.copier import Copier, Step
 from penstock.tier.copies.effects import Ask, Built, Look, Part, Plan, Upload
@@ -38,14 +39,17 @@ class Log:
         self.start = 0
         self.step = step
         self.epochs: tuple[tuple[int, int], ...] = ((1, 0),)
+        self.keys: Sequence[TopicPartition] = (ONE,)
 
     def partitions(self) -> Sequence[TopicPartition]:
-        return [ONE]
+        return self.keys
 
     def own(self, topic_partition: TopicPartition) -> OwnLog:
         return OwnLog(self.epochs, self.start, self.end)
 
     def plans(self, ends: Mapping[TopicPartition, int], count_max: int) -> Sequence[Plan]:
+        if not self.keys:
+            return ()
         first = max(ends[ONE], self.start)
         bounds = range(first, self.end, self.step)[:count_max]
         return [(Part(ONE, at, min(at + self.step, self.end)),) for at in bounds]
@@ -160,6 +164,71 @@ def test_an_id_that_was_given_up_is_not_put_again() -> None:
     (again,) = one.uploads()
     assert again.plan == upload.plan
     assert again.name != upload.name
+
+
+def test_a_partition_does_not_begin_behind_an_object_that_was_given_up() -> None:
+    """The tier may begin anywhere; not with less than was to be copied."""
+    one = Round(Log(15))
+    one.open()
+    first, second, third = one.uploads()
+    one.copier.failed(first.name.object_id, None)
+    one.put(second)
+    one.put(third)
+    assert not one.copier.has_commit
+    assert [upload.plan[0][1:] for upload in one.uploads()] == [(0, 5), (5, 10), (10, 15)]
+    assert one.ranges() == []
+
+
+def test_a_partition_that_comes_later_is_read_and_copied() -> None:
+    one = Round(Log(5))
+    one.log.keys = ()
+    one.open()
+    assert one.copier.take(one.now_ms) == []
+    one.log.keys = (ONE,)
+    one.answer(Read)
+    (upload,) = one.uploads()
+    one.put(upload)
+    one.answer(Commit)
+    assert one.ranges() == [(0, 5)]
+
+
+def _with_many_runs(monkeypatch: pytest.MonkeyPatch) -> Round:
+    """Return a round whose tier has ten runs of an offset each; three go at a time."""
+    monkeypatch.setattr(copier, "EVENT_RUNS_MAX", 3)
+    one = Round(Log(10, step=1))
+    one.open()
+    for _ in range(2):
+        for upload in one.uploads():
+            one.put(upload)
+        one.answer(Commit)
+    assert len(one.ranges()) == 10
+    return one
+
+
+def test_many_runs_are_deleted_a_bounded_number_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = _with_many_runs(monkeypatch)
+    one.log.start = 8
+    for left in (7, 4, 2):
+        one.answer(Commit)
+        assert len(one.ranges()) == left
+    assert one.copier.take(one.now_ms) == []
+
+
+def test_many_runs_are_cut_a_bounded_number_at_a_time_before_anything_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = _with_many_runs(monkeypatch)
+    one = Round(Log(12, step=20), old.metadata, epoch=2)
+    one.log.epochs = ((1, 0), (2, 2))
+    one.answer(Fence)
+    one.answer(Read)
+    for left in (7, 4, 2):
+        assert not one.copier.is_open
+        one.answer(Commit)
+        assert len(one.ranges()) == left
+    assert [upload.plan[0][1:] for upload in one.uploads()] == [(2, 12)]
 
 
 def test_what_stands_behind_an_object_that_was_given_up_is_not_committed() -> None:

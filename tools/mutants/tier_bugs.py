@@ -21,6 +21,15 @@ COPYING = ("tests/tier/test_copier.py",)
 STORES = ("tests/tier/test_stores.py",)
 READING = ("tests/tier/test_reader.py",)
 OBJECT_CHECKS = ("tests/tier/test_objects.py",)
+DRIVER = "runtime/tier/copying.py"
+DRIVING = ("tests/runtime/test_tier_copying.py",)
+OF_LEVEL = "storage/second_level/objects.py"
+OBJECTS_OF_LEVEL = ("tests/storage/test_second_level_objects.py",)
+TABLE = "tier/service/table.py"
+LOADING = "tier/service/loading.py"
+ASKING = "tier/service/coordinator.py"
+SERVICE = ("tests/tier/test_service.py",)
+SHARDS = ("tests/coordinator/test_shards.py",)
 
 MUTANTS = (
     plant("tier-puts-without-a-row", AREA, "objects that nobody knows by name lie in the store for ever: ids are given out and not noted",
@@ -68,7 +77,7 @@ MUTANTS = (
           (UPLOADS, "        is_there = object_bytes == transfer.built.object_bytes\n", "        is_there = True\n"),
           kind=Kind.GUARD, near=MODEL),
     plant("tier-commits-behind-a-gap", AREA, "objects behind one that was given up are committed with it missing",
-          (UPLOADS, "            if not all(_follows(run, ends, manifests) for run in own):\n", "            if False:\n"),
+          (UPLOADS, "            if not all(self._follows(run, ends, manifests) for run in own):\n", "            if False:\n"),
           (MANIFEST, "            follows = first == self.end_offset or (not self._runs and first > self.end_offset)\n", "            follows = first >= self.end_offset\n"),
           (MANIFEST, "    if any(one.end_offset != other.first_offset for one, other in pairwise(group.runs)):\n", "    if False:\n"),
           kind=Kind.GUARD, near=MODEL),
@@ -127,4 +136,58 @@ MUTANTS = (
     plant("tier-looks-after-a-failed-sync", AREA, "a file whose sync has failed has the right size, and is committed",
           ("runtime/io/object_store.py", "        if self._failed is not None:  # what is there may not be on the disk\n", "        if False:\n"),
           kind=Kind.GUARD, near=STORES),
+    plant("tier-begins-behind-a-gap", AREA, "the first object of a partition was given up, and the tier begins behind it for ever",
+          (UPLOADS, "return run.first_offset == self._begins[key] >= manifest.end_offset", "return run.first_offset >= manifest.end_offset"),
+          kind=Kind.GUARD, near=COPYING),
+    plant("tier-knows-old-partitions-alone", AREA, "a partition that came after the fence is not copied before the next election",
+          (COPIER, "        if any(one not in self.manifests for one in partitions):\n", "        if False:\n"),
+          kind=Kind.STALE, near=COPYING),
+    plant("tier-copies-behind-half-a-cut", AREA, "what the log has lost stays in the tier where it is more than one commit takes",
+          (COPIER, "        self.step = Step.CUT if self.step is Step.CUT else Step.IDLE\n", "        self.step = Step.IDLE\n"),
+          kind=Kind.ORDER, near=COPYING),
+    plant("tier-puts-behind-its-deadline", AREA, "an upload goes on here when its object is being deleted",
+          (DRIVER, "            async with asyncio.timeout(self._seconds_until(upload.until_ms)), self._room:\n", "            async with self._room:\n"),
+          kind=Kind.CLEARED, near=DRIVING),
+    plant("tier-uploads-without-a-pause", AREA, "objects behind one that can not be built are put again and again",
+          (DRIVER, "self._copier.step is Step.UPLOAD or self._copier.has_commit", "self._copier.step in {Step.UPLOAD, Step.COMMIT}"),
+          kind=Kind.GUARD, near=DRIVING),
+    plant("tier-forgets-what-was-not-answered", AREA, "copying stands still after a command without an answer",
+          (DRIVER, "            self._copier.unanswered()\n", ""),
+          kind=Kind.GUARD, near=DRIVING),
+    plant("tier-copies-what-is-not-decided", AREA, "records of a transaction that is aborted later are in an object whose notes do not tell it",
+          (OF_LEVEL, "not one.is_rewritten and one.end_offset <= stable_end", "not one.is_rewritten"),
+          kind=Kind.RANGE, near=OBJECTS_OF_LEVEL),
+    plant("tier-copies-what-one-member-cleaned", AREA, "after a failover objects of different cleanings follow each other",
+          (OF_LEVEL, "not one.is_rewritten and one.end_offset <= stable_end", "one.end_offset <= stable_end"),
+          kind=Kind.GUARD, near=OBJECTS_OF_LEVEL),
+    plant("tier-says-more-is-decided", AREA, "a reader does not look for the marker behind an object that ends within an extent",
+          (OF_LEVEL, "opened.summary.notes.decided_end if is_all else UNKNOWN", "opened.summary.notes.decided_end"),
+          kind=Kind.GUARD, near=OBJECTS_OF_LEVEL),
+    plant("tier-notes-markers-of-others", AREA, "an object names aborted transactions whose markers are in another one",
+          (OF_LEVEL, "            if self._part.first_offset <= row[2] < self._end:\n", "            if True:\n"),
+          kind=Kind.RANGE, near=OBJECTS_OF_LEVEL),
+    plant("tier-keeps-what-the-log-refused", AREA, "a command that the log has refused stays applied, and what follows builds on it",
+          (TABLE, "            self.metadata.take_back(before)\n", ""),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-answers-ahead-of-its-log", AREA, "a command that changes nothing tells what a failover undoes",
+          (TABLE, "        if self._confirmed == self._appended:\n            told(None)\n", "        if True:\n            told(None)\n"),
+          kind=Kind.ORDER, near=SERVICE),
+    plant("tier-answers-behind-a-lost-command", AREA, "a master goes on with metadata that its log does not have",
+          (ASKING, "if table is None or table.is_lost:", "if table is None:"),
+          kind=Kind.STALE, near=SERVICE),
+    plant("tier-loads-without-deadlines", AREA, "what was reserved before a failover is never aborted, and what was doomed never deleted",
+          (OBJECTS, "        self._wait_for(row)\n\n    def put_back", "\n    def put_back"),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-takes-back-without-deadlines", AREA, "what a refused fence had aborted is never aborted again",
+          (OBJECTS, "            if row is not None:\n                self._wait_for(row)\n", "            pass\n"),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-leaves-runs-that-went", AREA, "runs that were deleted come back when the metadata is loaded",
+          (TABLE, "            yield r.run_key(one, run.first_offset), None\n", "            pass\n"),
+          kind=Kind.SNAPSHOT, near=SHARDS),
+    plant("tier-loads-around-a-row", AREA, "a row of a later release is passed over, and a manifest has a gap",
+          (LOADING, "        if self._unreadable:\n", "        if False:\n"),
+          kind=Kind.GUARD, near=SERVICE),
+    plant("tier-grows-without-bound", AREA, "the metadata takes more runs than its memory is bounded for",
+          (STATE, "        if self.run_count >= self._runs_max:\n", "        if False:\n"),
+          kind=Kind.RANGE, near=SERVICE),
 )  # fmt: skip

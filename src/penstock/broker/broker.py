@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from penstock.audit.port import Audit
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
+    from penstock.broker.tier.view import TierView
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class Broker:
         self.shares: ShareCoordinator
         self.share_places: PlacesOfShares
         self.groups: GroupCoordinator
+        self.tier: TierView | None = None
+        """None where nothing is copied into an object store."""
         self.coordinators: dict[str, HostedCoordinator] = {}
         """The coordinators hosted here, by internal topic; they follow its masterships."""
         self.authoriser: Authoriser = PermitsAll()

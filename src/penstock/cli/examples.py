@@ -39,6 +39,10 @@ EXAMPLES = {
     "set remove": ("penstock set remove 1 4",),
     "set policy": ("penstock set policy 1 all", "penstock set policy 1 k-of-n --required 2"),
     "set unclean": ("penstock set unclean 1 off",),
+    "tier": ("penstock tier partitions --config /etc/penstock/node.toml",),
+    "tier objects": ("penstock tier objects --config /etc/penstock/node.toml -o json",),
+    "tier partitions": ("penstock tier partitions --config /etc/penstock/node.toml",),
+    "tier verify": ("penstock tier verify --config /etc/penstock/node.toml",),
     "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),
     "topic create": (
         "penstock topic create greetings --partitions 3 --replicas 2",

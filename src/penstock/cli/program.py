@@ -42,6 +42,7 @@ from penstock.cli import (
 from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80
 PARSER_WORDS = ": Value error, "
@@ -74,6 +75,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(log.app, name="log")
 app.add_typer(token.app, name="token")
 app.add_typer(user.app, name="user")
+app.add_typer(tier_commands.app, name="tier")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)
 

@@ -18,7 +18,7 @@ _FLUSH = (
     "the flush policy is a setting of the node, and by default every acknowledged write is on"
     " stable storage"
 )
-_TIER = "there is no tiered storage"
+_TIER = "what is copied into the object store stays on the nodes, too"
 _THROTTLE = "replication is not throttled"
 
 

@@ -71,6 +71,10 @@ class ControllerConfig:
     delegation.token.expiry.check.interval.ms). They let nobody in before that either; a look
     through 10,000 takes 1 ms."""
 
+    tiered_topics: bool = False
+    """Whether topics may have `remote.storage.enable` (Kafka: remote.log.storage.system.enable). To
+    be switched on in every controller once all brokers have an object store (`tier.url`)."""
+
     def __post_init__(self) -> None:
         if self.session_timeout_ms < 2 * self.heartbeat_interval_ms:
             raise ConfigError(

@@ -31,6 +31,7 @@ from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.coordinators.groups import answer_positions, start_groups
 from penstock.node.coordinators.shares import start_shares
+from penstock.node.coordinators.tier import start_tier
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
@@ -56,7 +57,7 @@ from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
-from penstock.runtime.ha.host import ManagerPorts
+from penstock.runtime.ha.host import Hook, ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
@@ -84,8 +85,8 @@ class Node:
         machine: Machine,
     ) -> None:
         self._settings, self._machine = settings, machine
-        self._directories = [directory.path for directory in directories]
         self._identity = directories[0].identity
+        self._directories = [directory.path for directory in directories]
         self._clock, self._scheduler = machine.clock, machine.scheduler
         self._stop_process, self._supervisor = stop_process, Supervisor(stop_process)
         self._workers = {
@@ -187,6 +188,33 @@ class Node:
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
         sessions, manager = self._connect()
+        manager.on_member_opened += self._start_coordinators()
+        self._broker.follow(self._image)
+        self._plane.start()
+        check_metadata(
+            self._image,
+            self._disks,
+            cluster_id=self._identity.cluster_id,
+            is_only_copy=self._plane.is_only_voter,
+        )
+        if self._plane.is_only_voter:
+            self._behind_metadata.expect(self._image)
+        self._peer_listeners = self._listen_to_peers(manager)
+        manager.start()
+        sessions.start(self._plane.controllers())
+        self._follow_controllers()
+        forming = Forming(
+            manager,
+            self._image,
+            replication_factor=self._settings.controller.default_replication_factor,
+        )
+        await forming.wait(self._settings.cluster.start_timeout_ms)
+        self.housekeeping.start()
+        self._listener = self._start_listener()
+        self._readiness.ready()
+
+    def _start_coordinators(self) -> list[Hook]:
+        """Start them; return what is to be told of each member that is opened."""
         start_groups(
             self._broker,
             self.journal,
@@ -211,29 +239,8 @@ class Node:
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )
-        self._broker.follow(self._image)
-        self._plane.start()
-        check_metadata(
-            self._image,
-            self._disks,
-            cluster_id=self._identity.cluster_id,
-            is_only_copy=self._plane.is_only_voter,
-        )
-        if self._plane.is_only_voter:
-            self._behind_metadata.expect(self._image)
-        self._peer_listeners = self._listen_to_peers(manager)
-        manager.start()
-        sessions.start(self._plane.controllers())
-        self._follow_controllers()
-        forming = Forming(
-            manager,
-            self._image,
-            replication_factor=self._settings.controller.default_replication_factor,
-        )
-        await forming.wait(self._settings.cluster.start_timeout_ms)
-        self.housekeeping.start()
-        self._listener = self._start_listener()
-        self._readiness.ready()
+        tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable
+        return start_tier(self._broker, tier, cluster_id, self._ports, on_unreadable=told)
 
     async def stop(self) -> bool:
         """Stop all parts: refuse new work, then close the logs so that none needs recovery.

@@ -1,7 +1,8 @@
 """Has damaged extent files written anew, with the help of the set's other members.
 
     every second: a file of which damage is known ─► written anew, a part at a time
-        own bytes that are whole ─► copied;  the rest ─► asked of the master, then of those in step
+        own bytes that are whole ─► copied;  the rest ─► asked of the master, then of those in step,
+                                             then of the tier, where this member leads
       ─► put in the place of the damaged one in one step; until then reads of the damage fail
     what is damaged was cleaned ─► a range is taken from one member (range_repairs.py)
     nobody has it: told once, counted, tried again after RETRY_MS, then later each time
@@ -9,7 +10,7 @@
 One file of the node at a time. All else of the file, and of the log, stays readable meanwhile. A
 log that was opened anew has another `damage`: what was being written is dropped with it.
 
-Source: docs/adr/0109, docs/adr/0114; ADR 0020 is about the log itself.
+Source: docs/adr/0109, 0114, 0121; ADR 0020 is about the log itself.
 """
 
 import logging
@@ -29,6 +30,7 @@ from penstock.storage.errors import BadBatches, LogBusy, RangeRewritten
 from penstock.storage.second_level.damage import ExtentDamage, Repair
 from penstock.storage.second_level.rebuild import Missing
 from penstock.storage.second_level.split import Identity
+from penstock.tier.errors import TierError
 
 RETRY_MS = 1_000
 RETRY_MS_MAX = 300_000
@@ -59,7 +61,7 @@ class RepairStats:
     """Of partitions, that were taken from another member as its cleaning has left them."""
     failures: int = 0
     fetched_bytes: int = 0
-    """That came from other members, in files that were repaired."""
+    """That came from other members, or from the tier, in files that were repaired."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,9 @@ class ExtentRepairs:
     def _note(self, file: File, reason: str) -> None:
         self._known[file] = _Damaged()
         self.stats.found += 1
-        what = "asked of the other members" if self._peers(file[0]) else "lost: no member has it"
+        what = "asked of the tier" if self._broker.tier is not None else "lost: no member has it"
+        if self._peers(file[0]):
+            what = "asked of the other members"
         text = "set=%d second level damaged: %s; what is damaged is %s, the rest is served"
         log.critical(text, file[0], reason, what)
 
@@ -140,7 +144,7 @@ class ExtentRepairs:
         else:
             self.stats.repaired += 1
             self.stats.fetched_bytes += fetched
-            text = "set=%d second level repaired: bytes=%d from other members"
+            text = "set=%d second level repaired: bytes=%d from elsewhere"
             log.warning(text, set_id, fetched)
         finally:
             self._is_at_work = False
@@ -193,7 +197,10 @@ class ExtentRepairs:
                 return
 
     async def _fetch(self, member: ReplicaSetMember, missing: Missing) -> memoryview:
-        """Return batches of another member, the missing one first. Raises NobodyHasIt kinds."""
+        """Return batches of another member, or of the tier, the missing one first.
+
+        Raises NobodyHasIt kinds.
+        """
         set_id = member.replica_set_id
         said: list[str] = []
         is_cleaned = False
@@ -205,6 +212,11 @@ class ExtentRepairs:
                 said.append(f"broker {broker_id}: {error}")
             except (CallError, BadBatches) as error:
                 said.append(f"broker {broker_id}: {error}")
+        if (tier := self._broker.tier) is not None:
+            try:
+                return await tier.read(member, missing.topic_partition, missing.start_offset)
+            except TierError as error:
+                said.append(f"the tier: {error}")
         where = f"offsets [{missing.start_offset}, {missing.end_offset}) of partition"
         key = missing.topic_partition
         text = f"{where} {key.partition} of topic {key.topic_id.hex()}: "

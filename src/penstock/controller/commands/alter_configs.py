@@ -40,7 +40,7 @@ def alter_configs(
         try:
             if mentions[identity] > 1:
                 raise InvalidMetadataRequest("Each resource must appear at most once.")
-            records += _alter(context.image, resource, replace=command.replace)
+            records += _alter(context, resource, replace=command.replace)
         except RefusedCommand as refused:
             error = as_answer(refused)
         outcomes.append(
@@ -55,12 +55,16 @@ def alter_configs(
     return Result(tuple(outcomes), tuple(records))
 
 
-def _alter(image: ClusterImage, resource: ResourceEdits, *, replace: bool) -> list[MetadataRecord]:
+def _alter(
+    context: CommandContext, resource: ResourceEdits, *, replace: bool
+) -> list[MetadataRecord]:
+    image = context.image
     if resource.resource_type in KEPT_RESOURCES:
         return alter_resource(image, resource, replace=replace)
     topic = _find_topic(image, resource)
     wanted = edited(topic.configs, resource.edits, _rules(image), replace=replace)
-    take_facts(wanted, unclean_by_set(image, wanted, topic.partitions.set_ids))
+    unclean = unclean_by_set(image, wanted, topic.partitions.set_ids)
+    take_facts(wanted, unclean, has_tier=context.config.tiered_topics)
     return _changes(topic, wanted)
 
 

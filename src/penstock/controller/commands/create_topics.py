@@ -89,7 +89,8 @@ def _create(
 ) -> tuple[TopicOutcome, list[MetadataRecord]]:
     configs = checked_configs(topic.configs, context.image.metadata_level)
     set_ids = _place(context, placement, topic)
-    take_facts(configs, unclean_by_set(context.image, configs, set_ids))
+    unclean = unclean_by_set(context.image, configs, set_ids)
+    take_facts(configs, unclean, has_tier=context.config.tiered_topics)
     topic_id = new_topic_id(context)
     records: list[MetadataRecord] = [*sets_made(context, placement)]
     records.append(

@@ -1,24 +1,25 @@
 """PlaceInternal: a partition of Penstock's own topic in the replica set that needs it.
 
-The state of shares is in the replica set of the data that it is about, so that both have one master
-and one log. A set gets its partition when the first share in it is wanted; partitions are numbered
-in the order in which sets were, and stay where they are.
+The state of shares, and of the tier's copies, is in the replica set of the data that it is about,
+so that both have one master and one log. A set gets its partition when the first share in it is
+wanted, or the first copy; partitions are numbered in the order in which sets were, and stay where
+they are.
 
 Neither the load of sets nor the limits of partitions count here: there is one for each set, which
-its shares need.
+its shares, or its copies, need.
 
-Source: our own (ADR 0096); Kafka's `__share_group_state` has a fixed number of partitions.
+Source: our own (ADR 0096, 0121); Kafka's `__share_group_state` has a fixed number of partitions.
 """
 
 from penstock.base.ids import PartitionId
 from penstock.controller.commands.command import PlaceInternal
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.create_topics import new_topic_id
-from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
+from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC, TIER_STATE_TOPIC
 from penstock.controller.errors import InvalidMetadataRequest, TopicExists, UnknownReplicaSet
 from penstock.controller.metadata.records import PartitionsAdded, TopicCreated
 
-PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC})
+PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC, TIER_STATE_TOPIC})
 """Those whose partitions follow the data. A hash decides which partition of the others is whose."""
 
 

@@ -13,8 +13,15 @@ TOPIC_NAME_CHARACTERS_MAX = 249
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_state"
+TIER_STATE_TOPIC = "__tier_state"
 INTERNAL_TOPICS = frozenset(
-    {GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC, AUDIT_TOPIC}
+    {
+        GROUP_OFFSETS_TOPIC,
+        TRANSACTION_STATE_TOPIC,
+        SHARE_STATE_TOPIC,
+        AUDIT_TOPIC,
+        TIER_STATE_TOPIC,
+    }
 )
 """Names that only Penstock itself may create, change and delete."""
 

@@ -7,8 +7,8 @@ attributes. The fields of `TopicSettings` are at the same time the node's defaul
 without an override; each has Kafka's name with underscores.
 
 A key has effect, or its row says why it has none (without_effect.py; ADR 0070). Segment sizes,
-flush policy and directories belong to the replica set's log, not to a topic. Two keys are not kept:
-what they say is a fact of the cluster, and they are taken where they say the same.
+flush policy and directories belong to the replica set's log, not to a topic. One key is not kept:
+what it says is a fact of the cluster, and it is taken where it says the same.
 
 Source: Kafka 4.2.0 `TopicConfig`, `LogConfig` (names, types, ranges, defaults; documentation in our
 own words), `ServerTopicConfigSynonyms`; KIP-937 for the two timestamp bounds, KIP-390 for levels.
@@ -51,8 +51,6 @@ UNPACKED_BYTES_MAX = 64 << 20
 CleanupPolicy = Literal["delete", "compact", "compact,delete", "delete,compact", ""]
 UNCLEAN = "unclean.leader.election.enable"
 REMOTE = "remote.storage.enable"
-FACTS = frozenset({UNCLEAN, REMOTE})
-"""Keys that are no override: see the module."""
 
 
 def _is_zero(value: int) -> bool:
@@ -263,10 +261,14 @@ _ROWS = (
     TopicConfigKey(
         key=REMOTE,
         config_type=ConfigType.BOOLEAN,
-        documentation="Whether segments go to tiered storage, of which there is none.",
+        documentation="Whether the records that are kept are copied into the object store, too.",
         parse=keys.boolean,
         fixed_default="false",
-        differs="`true` is refused, as by a Kafka without tiered storage",
+        differs=(
+            "`true` is refused where controller.tiered_topics is off, and for compacted topics;"
+            " nothing on the disks of nodes is deleted for what was copied, and fetches are served"
+            " from there; with `false` copying ends, and what was copied goes by retention"
+        ),
     ),
     TopicConfigKey(
         key="delete.retention.ms",
@@ -385,11 +387,14 @@ def check_override(key: str, value: str | None, *, level: int) -> str:
     return text
 
 
-def take_facts(overrides: dict[str, str], unclean: Mapping[ReplicaSetId, bool]) -> None:
+def take_facts(
+    overrides: dict[str, str], unclean: Mapping[ReplicaSetId, bool], *, has_tier: bool
+) -> None:
     """Take out of checked overrides what is a fact and no override, and check what goes together.
 
-    `unclean` says of each replica set of the topic whether it allows unclean elections.
-    Raises InvalidConfig where the cluster is not as an override says.
+    `unclean` says of each replica set of the topic whether it allows unclean elections; `has_tier`
+    whether the nodes have an object store. Raises InvalidConfig where the cluster is not as an
+    override says.
     """
     wanted = overrides.pop(UNCLEAN, None)
     for set_id, is_allowed in sorted(unclean.items()):
@@ -400,8 +405,12 @@ def take_facts(overrides: dict[str, str], unclean: Mapping[ReplicaSetId, bool]) 
                 f"is a property of replica sets, and set {set_id} has it otherwise: change the set"
                 f" with `penstock set unclean {set_id} {switch}`, or leave the key out",
             )
-    if overrides.pop(REMOTE, None) == "true":
-        raise InvalidConfig(REMOTE, "there is no tiered storage; leave it out")
+    if overrides.get(REMOTE) == "true":
+        if not has_tier:
+            reason = "topics of this cluster are not copied: controller.tiered_topics is off"
+            raise InvalidConfig(REMOTE, reason)
+        if "compact" in overrides.get("cleanup.policy", ""):
+            raise InvalidConfig(REMOTE, "compacted topics are not copied")
     least, most = overrides.get("min.compaction.lag.ms"), overrides.get("max.compaction.lag.ms")
     if int(least or 0) > int(most or INT64_MAX):
         raise InvalidConfig("min.compaction.lag.ms", f"{least} is more than the maximum, {most}")

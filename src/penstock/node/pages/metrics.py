@@ -37,6 +37,7 @@ from penstock.node.pages.quota_metrics import quota_metrics
 from penstock.node.pages.remoting_metrics import remoting_metrics
 from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
+from penstock.node.pages.tier_metrics import tier_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.io.disk import DiskStats
@@ -95,6 +96,7 @@ class NodeCollector(Collector):
         yield from self._logs()
         yield from second_level_metrics(self._broker.members, self._housekeeping)
         yield from repair_metrics(self._broker.members, self._housekeeping.repairs)
+        yield from tier_metrics(self._broker.members, self._broker.tier)
         yield from self._disk_syncs()
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:

@@ -39,6 +39,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.shares.config import ShareConfig
 from penstock.storage.config import LogConfig
+from penstock.tier.config import TierConfig
 from penstock.transactions.config import TransactionConfig
 
 
@@ -61,10 +62,20 @@ class NodeSettings:
     net: NetLimits = field(default_factory=NetLimits)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     remoting: RemotingConfig = field(default_factory=RemotingConfig)
+    tier: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
-        """Check that listeners have what their protocols need. Raises ConfigError."""
+        """Check what sections need of each other. Raises ConfigError."""
+        if self.tier.url and not self.log.moves:
+            raise ConfigError(
+                "tier.url: what is copied are the files of the second level, and this node makes"
+                " none; set log.level0_ms or log.level0_bytes"
+            )
         self._check_remoting()
+        self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        """Check that listeners have what their protocols need."""
         names = {FIRST_LISTENER, *(one.name for one in self.bound_listeners())}
         protocols = self.security.protocols()
         _check_listeners_of_net(self.net, names)
@@ -151,6 +162,7 @@ def load_settings(
         settings,
         node=replace(settings.node, data_directories=places),
         cluster=replace(settings.cluster, **_absolute_files(settings.cluster, base)),
+        tier=replace(settings.tier, **_absolute_files(settings.tier, base)),
         security=replace(
             settings.security,
             **_absolute_files(settings.security, base),
@@ -166,7 +178,9 @@ def _with_absolute_file(text: str, base: Path) -> str:
     return f"{name}={(base / path).absolute()}" if is_file else text
 
 
-def _absolute_files(section: ClusterConfig | SecurityConfig, base: Path) -> dict[str, Any]:
+def _absolute_files(
+    section: ClusterConfig | SecurityConfig | TierConfig, base: Path
+) -> dict[str, Any]:
     """Return the settings that name files, as absolute paths; what is not given stays empty."""
     names = [item.name for item in fields(section) if item.name.endswith("_file")]
     given = {name: getattr(section, name) for name in names}

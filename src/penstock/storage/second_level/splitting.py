@@ -54,6 +54,8 @@ class Splitting:
         """The extent files that are known to be damaged."""
         self.pieces = second_level.damage.pieces
         """What other members may get of its extents."""
+        self.copies = second_level.copies
+        """What the tier gets of them."""
         self.on_damage: Callable[[Position, str], None] = nothing
         """on_damage(position, reason): call it where making a file has found damaged bytes of the
         log. Nothing happens if the log has that position no longer."""

@@ -41,6 +41,7 @@ from penstock.storage.second_level.reading import (
     read_decided,
 )
 from penstock.storage.second_level.scrubbing import ExtentScrub
+from penstock.storage.second_level.tier_copies import TierCopies
 from penstock.storage.stores.port import (
     Decided,
     EpochEnd,
@@ -72,9 +73,8 @@ class SecondLevel:
         oldest_position: Callable[[], Position],  # the lowest of the commit log
     ) -> None:
         """`guard`: no file is removed while a read that entered it before may use it."""
-        self._oldest_position = oldest_position
+        self._oldest_position, self._manifest = oldest_position, Manifest()
         self._place = ExtentPlace(disk, directory)
-        self._manifest = Manifest()
         self._offload = offload
         self._scheduler = scheduler
         self._guard = guard
@@ -82,9 +82,9 @@ class SecondLevel:
         self._held = HeldExtents()
         self.damage = ExtentDamage(self._place, lambda: self._held, self._off_loop)
         """The files of which damage is known. Whoever reads them says so."""
+        self.copies = TierCopies(self._place, lambda: self._held, self._off_loop)
         self.scrub = ExtentScrub(
-            self._place,
-            self.damage,
+            *(self._place, self.damage),
             manifest=lambda: self._manifest,
             off_loop=self._off_loop,
             change=self._while_unchanged,

@@ -49,6 +49,8 @@ from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 
+EVENT_RUNS_MAX = 1000
+"""Runs that go by one commit: bounds what the metadata writes at once; more follow in the next."""
 ROUND_OBJECTS_MAX = 8
 """Objects that are under way at once: bounds what is built, and ids that a crash leaves behind."""
 
@@ -91,6 +93,13 @@ class Copier:
         """Whether the tier has nothing that the log has not, and nobody else can change that."""
         return self.step in {Step.IDLE, Step.RESERVE, Step.UPLOAD, Step.COMMIT}
 
+    @property
+    def has_commit(self) -> bool:
+        """Whether what is in the store waits to be committed: its ids have a deadline."""
+        if self.step is not Step.COMMIT or self._uploads is None:
+            return False
+        return bool(self._uploads.committable(self.manifests)[1])
+
     def take(self, now_ms: int) -> list[Effect]:
         """Return what is to be begun now. `now_ms` never goes back."""
         if self._asked is None and self.step is not Step.DEPOSED:
@@ -124,6 +133,10 @@ class Copier:
     def _idle(self) -> Command | None:
         """Return what there is to do when nothing is under way."""
         self.step = Step.IDLE
+        partitions = self._log.partitions()
+        if any(one not in self.manifests for one in partitions):
+            self.step = Step.READ
+            return Read(tuple(partitions))
         deletes = self._commit((), self._deletes())
         if deletes is not None:
             return deletes
@@ -136,20 +149,28 @@ class Copier:
 
     def _cuts(self) -> list[EventGroup]:
         """Return the events that take from the tier what the log does not have."""
-        cuts = []
+        cuts, left = [], EVENT_RUNS_MAX
         for key, manifest in self.manifests.items():
             end = agreed_end(manifest.snapshot(), self._log.own(key))
-            if end < manifest.end_offset and manifest.runs:
-                cuts.append(EventGroup(Kind.CUT, key, offset=end))
+            if end < manifest.end_offset and manifest.runs and left:
+                last = manifest.runs[-left:]
+                going = sum(run.end_offset > end for run in last)
+                cuts.append(EventGroup(Kind.CUT, key, offset=max(end, last[0].first_offset)))
+                left -= going
         return cuts
 
     def _deletes(self) -> list[EventGroup]:
         """Return the events that take from the tier what is below the log start."""
-        deletes = []
+        deletes, left = [], EVENT_RUNS_MAX
         for key, manifest in self.manifests.items():
             start = self._log.own(key).log_start
-            if manifest.runs and start > manifest.start_offset:
+            if manifest.runs and start > manifest.start_offset and left:
+                first = manifest.runs[:left]
+                going = sum(run.end_offset <= start for run in first)
+                if going == left:
+                    start = first[-1].end_offset
                 deletes.append(EventGroup(Kind.DELETE, key, offset=start))
+                left -= going
         return deletes
 
     def _copies(self) -> Command | None:
@@ -213,7 +234,8 @@ class Copier:
     def _committed(self, command: Commit) -> None:
         for _, group in command.events:
             self.manifests[group.topic_partition].apply(group)
-        self.step = Step.IDLE
+        # A cut may need further ones: nothing is copied behind what the log does not have.
+        self.step = Step.CUT if self.step is Step.CUT else Step.IDLE
 
     def put(self, object_id: int, built: Built) -> None:
         """Take note that an object is in the store."""

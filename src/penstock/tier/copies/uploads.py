@@ -57,6 +57,10 @@ class Uploads:
         self._transfers = {
             name.object_id: _Transfer(name, plan) for name, plan in zip(names, plans, strict=True)
         }
+        self._begins: dict[TopicPartition, int] = {}
+        """Where the round's first part of each partition begins, whatever became of it."""
+        for part in (part for plan in plans for part in plan):
+            self._begins.setdefault(part.topic_partition, part.first_offset)
 
     @property
     def are_over(self) -> bool:
@@ -115,7 +119,7 @@ class Uploads:
         written = []
         for transfer in self._there():
             own = transfer.runs()
-            if not all(_follows(run, ends, manifests) for run in own):
+            if not all(self._follows(run, ends, manifests) for run in own):
                 continue
             for run in own:
                 ends[run.entry.topic_partition] = run.end_offset
@@ -131,14 +135,15 @@ class Uploads:
     def _there(self) -> Iterator[_Transfer]:
         yield from (one for one in self._transfers.values() if one.progress is Progress.THERE)
 
-
-def _follows(
-    run: Run,
-    ends: Mapping[TopicPartition, int],
-    manifests: Mapping[TopicPartition, Manifest],
-) -> bool:
-    key = run.entry.topic_partition
-    manifest = manifests[key]
-    if key not in ends and not manifest.runs:
-        return run.first_offset >= manifest.end_offset
-    return run.first_offset == ends.get(key, manifest.end_offset)
+    def _follows(
+        self,
+        run: Run,
+        ends: Mapping[TopicPartition, int],
+        manifests: Mapping[TopicPartition, Manifest],
+    ) -> bool:
+        """Whether nothing that was to be copied lies between a run and what is before it."""
+        key = run.entry.topic_partition
+        manifest = manifests[key]
+        if key not in ends and not manifest.runs:
+            return run.first_offset == self._begins[key] >= manifest.end_offset
+        return run.first_offset == ends.get(key, manifest.end_offset)

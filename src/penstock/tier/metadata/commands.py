@@ -106,6 +106,7 @@ class Reason(Enum):
     STALE = "the partition has events that the writer does not know"
     DOES_NOT_FOLLOW = "an event that can not follow"
     TAKEN = "another object has the id"
+    FULL = "the metadata has as many runs as it may have"
 
 
 class Refused(NamedTuple):

@@ -13,7 +13,7 @@ Source: spec of the tier T-2, T-10; docs/adr/0117. Kafka has a record for each s
 Invariant: runs follow each other without a gap and without an overlap.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import pairwise
@@ -85,6 +85,14 @@ class Manifest:
         """In the order of offsets."""
         return self._runs
 
+    def copy(self) -> "Manifest":
+        """Return another one that is the same now."""
+        other = Manifest()
+        other.last_event_id, other.start_offset = self.last_event_id, self.start_offset
+        other.end_offset = self.end_offset
+        other._runs, other._starts = self._runs.copy(), self._starts.copy()
+        return other
+
     def snapshot(self) -> Snapshot:
         """Return what it is now."""
         return Snapshot(self.last_event_id, self.start_offset, self.end_offset, tuple(self._runs))
@@ -95,6 +103,12 @@ class Manifest:
             return None
         at = bisect_right(self._starts, offset) - 1
         return self._runs[at] if at >= 0 else None
+
+    def run_from(self, first_offset: int) -> Run | None:
+        """Return the run that begins exactly there."""
+        at = bisect_left(self._starts, first_offset)
+        is_there = at < len(self._starts) and self._starts[at] == first_offset
+        return self._runs[at] if is_there else None
 
     def problem_with(self, group: EventGroup) -> str | None:
         """Return why an event can not follow here; None: it can."""
@@ -127,7 +141,10 @@ class Manifest:
         invariant(problem is None, "an event that can not follow", problem=problem)
         self.last_event_id += 1
         gone = self._applied(group)
-        self._starts = [run.first_offset for run in self._runs]
+        if group.kind is Kind.COPY:  # the others are rare: this one is not to cost by all runs
+            self._starts += [run.first_offset for run in group.runs]
+        else:
+            self._starts = [run.first_offset for run in self._runs]
         return gone
 
     def _applied(self, group: EventGroup) -> list[Run]:

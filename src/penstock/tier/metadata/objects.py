@@ -10,11 +10,13 @@ that lands behind the delete would lie there for ever, and nobody would know its
 Source: docs/adr/0117. Redpanda leaves such orphans (#9072); Kafka lost count of them (KAFKA-16511).
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from penstock.base.invariant import invariant
+from penstock.tier.metadata.noted import Noted
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 
@@ -54,7 +56,7 @@ class Objects:
     def __init__(self, times: TierTimes, next_id: int = 1) -> None:
         self._times = times
         self.next_id = next_id
-        self.rows: dict[int, ObjectRow] = {}
+        self.rows: Noted[int, ObjectRow] = Noted()
         self._deadlines: list[tuple[int, int]] = []
         self._due: list[tuple[int, int]] = []
 
@@ -118,9 +120,25 @@ class Objects:
         return row is None or row.name == name
 
     def restore(self, row: ObjectRow) -> None:
-        """Put in a live object whose metadata was lost."""
+        """Put in an object that was kept, or whose metadata was lost."""
         self.rows[row.name.object_id] = row
         self.next_id = max(self.next_id, row.name.object_id + 1)
+        self._wait_for(row)
+
+    def put_back(self, before: Mapping[int, ObjectRow | None], next_id: int) -> None:
+        """Make rows as they were."""
+        self.rows.put_back(before)
+        self.next_id = next_id
+        for row in before.values():
+            if row is not None:
+                self._wait_for(row)
+
+    def _wait_for(self, row: ObjectRow) -> None:
+        """Do again at its times what is to be done for a row."""
+        if row.state is State.RESERVED:
+            heappush(self._deadlines, (row.deadline_ms, row.name.object_id))
+        if row.due_ms >= 0:
+            heappush(self._due, (row.due_ms, row.name.object_id))
 
     def due(self, now_ms: int, count_max: int) -> list[Due]:
         """Return what the store is to delete now, oldest first. The same until it was swept."""
@@ -128,7 +146,8 @@ class Objects:
         while self._due and self._due[0][0] <= now_ms and len(found) < count_max:
             due_ms, object_id = heappop(self._due)
             row = self.rows.get(object_id)
-            if row is not None and row.due_ms == due_ms:
+            is_again = found[-1:] == [(due_ms, object_id)]
+            if row is not None and row.due_ms == due_ms and not is_again:
                 found.append((due_ms, object_id))
         for one in found:
             heappush(self._due, one)

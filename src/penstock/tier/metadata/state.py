@@ -10,7 +10,7 @@ Source: spec of the tier T-2 to T-4; docs/adr/0117.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, assert_never
 
 from penstock.base.ids import TopicPartition
@@ -35,17 +35,21 @@ from penstock.tier.metadata.commands import (
     Tick,
 )
 from penstock.tier.metadata.manifest import EventGroup, Manifest, Run
-from penstock.tier.metadata.objects import Due, Objects
+from penstock.tier.metadata.noted import Noted
+from penstock.tier.metadata.objects import Due, ObjectRow, Objects
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 
 RESERVED_MAX = 1024
 """Ids of one command; bounds what one command puts into the rows."""
+RUNS_MAX = 100_000
+"""Of all partitions: 1.1 KB of memory each. They stand for 6 TiB where each has 64 MiB; ids are
+refused from there on, so that what is under way still goes in."""
 SWEEP_MAX = 1000
 """Objects that a sweep is told of at once: what a store deletes by one request."""
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """The present tenure of a set and the last answer within it."""
 
     tenure: Tenure
@@ -54,15 +58,31 @@ class _Held(NamedTuple):
     answer: Answer = Done()
 
 
+class Before(NamedTuple):
+    """What the last command has changed, as it was before; None: it was not there."""
+
+    next_id: int
+    rows: Mapping[int, ObjectRow | None]
+    tenures: Mapping[int, Held | None]
+    manifests: Mapping[TopicPartition, Manifest | None]
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether the command has changed anything; time alone is nothing."""
+        return bool(self.rows or self.tenures or self.manifests)
+
+
 class TierMetadata:
     """The metadata of one cluster's tier."""
 
-    def __init__(self, cluster_id: bytes, times: TierTimes) -> None:
+    def __init__(self, cluster_id: bytes, times: TierTimes, runs_max: int = RUNS_MAX) -> None:
         self.cluster_id = cluster_id
+        self._runs_max = runs_max
         self.objects = Objects(times)
-        self._manifests: dict[TopicPartition, Manifest] = {}
-        self._sets: dict[int, _Held] = {}
+        self._manifests: Noted[TopicPartition, Manifest] = Noted()
+        self._sets: Noted[int, Held] = Noted()
         self._now_ms = 0
+        self._next_id_before = self.objects.next_id
 
     def manifest(self, topic_partition: TopicPartition) -> Manifest:
         """Return a partition as it is now; an empty one if nothing was ever copied."""
@@ -72,22 +92,61 @@ class TierMetadata:
         """Return the partitions of which something is or was in the tier, sorted."""
         return sorted(self._manifests)
 
+    @property
+    def now_ms(self) -> int:
+        """The time of the newest command."""
+        return self._now_ms
+
+    @property
+    def tenures(self) -> Mapping[int, Held]:
+        """The present tenure of each set."""
+        return self._sets
+
+    def before(self) -> Before:
+        """Return what the last command has changed."""
+        changed = self.objects.rows.before, self._sets.before, self._manifests.before
+        return Before(self._next_id_before, *changed)
+
+    def take_back(self, before: Before) -> None:
+        """Make undone what the last command has changed; but for the time, which never goes back.
+
+        Invariant: no command came after it.
+        """
+        self.objects.put_back(before.rows, before.next_id)
+        self._sets.put_back(before.tenures)
+        self._manifests.put_back(before.manifests)
+
+    @property
+    def run_count(self) -> int:
+        """How many runs all partitions have together."""
+        return sum(len(one.runs) for one in self._manifests.values())
+
     def due(self) -> list[Due]:
         """Return what the store is to delete now."""
         return self.objects.due(self._now_ms, SWEEP_MAX)
 
     def restore(self, topic_partition: TopicPartition, manifest: Manifest) -> None:
-        """Put in a partition whose metadata was lost; see read/rebuild.py."""
+        """Put in a partition that was kept, or made anew."""
         self._manifests[topic_partition] = manifest
 
     def restore_epoch(self, replica_set_id: int, leader_epoch: int) -> None:
         """Let no leader epoch below this one of a set begin a tenure."""
         held = self._sets.get(replica_set_id)
         if held is None or held.tenure.leader_epoch < leader_epoch:
-            self._sets[replica_set_id] = _Held(Tenure(replica_set_id, leader_epoch, 0), b"")
+            self._sets[replica_set_id] = Held(Tenure(replica_set_id, leader_epoch, 0), b"")
+
+    def restore_tenure(self, held: Held) -> None:
+        """Put in a tenure that was kept."""
+        self._sets[held.tenure.replica_set_id] = held
+
+    def restore_counters(self, next_id: int, now_ms: int) -> None:
+        """Go on from the next id, and from the time, that were kept."""
+        self.objects.next_id = max(self.objects.next_id, next_id)
+        self._now_ms = max(self._now_ms, now_ms)
 
     def apply(self, command: Command, now_ms: int) -> Answer:
         """Apply the next command; return its answer."""
+        self._begin()
         self._now_ms = max(self._now_ms, now_ms)
         self.objects.expire(self._now_ms)
         match command:
@@ -108,6 +167,13 @@ class TierMetadata:
                 assert_never(command)
         return Done()
 
+    def _begin(self) -> None:
+        """Note what the next command changes."""
+        self._next_id_before = self.objects.next_id
+        self.objects.rows.begin()
+        self._sets.begin()
+        self._manifests.begin()
+
     def _fence(self, command: Fence) -> Answer:
         set_id, epoch, nonce = command
         assert nonce, "a fence without its nonce"
@@ -118,7 +184,7 @@ class TierMetadata:
             return Fenced(held.tenure)
         tenure = Tenure(set_id, epoch, held.tenure.number + 1 if held else 1)
         self.objects.abort_of_set(set_id, self._now_ms)
-        self._sets[set_id] = _Held(tenure, nonce)
+        self._sets[set_id] = Held(tenure, nonce)
         return Fenced(tenure)
 
     def _write(self, command: Reserve | Commit) -> Answer:
@@ -136,6 +202,8 @@ class TierMetadata:
         return answer
 
     def _reserve(self, command: Reserve) -> Answer:
+        if self.run_count >= self._runs_max:
+            return Refused(Reason.FULL)
         count = min(command.object_count, RESERVED_MAX)
         return Reserved(self.objects.reserve(self._prototype(command.tenure), count, self._now_ms))
 
@@ -155,9 +223,10 @@ class TierMetadata:
         return Committed()
 
     def _apply(self, group: EventGroup) -> None:
-        manifest = self._manifests.setdefault(group.topic_partition, Manifest())
+        manifest = self.manifest(group.topic_partition).copy()
         for run in manifest.apply(group):
             self.objects.release(run.name.object_id, self._now_ms)
+        self._manifests[group.topic_partition] = manifest
 
     def _reason_against(self, command: Commit) -> Reason | None:
         names = {run.name for run in _runs_of(command.events)}

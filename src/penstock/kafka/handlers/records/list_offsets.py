@@ -3,7 +3,8 @@
     -1 latest                 the high watermark
     -2 earliest, -4 (v8)      the log start; all of the log is local
     -3 (v7)                   the record with the largest timestamp
-    -5 (v9), -6 (v11)         bounds of the remote tier: there is none, so no offset
+    -5 (v9)                   the last offset that the tier has; none where nothing is copied
+    -6 (v11)                  the first one that it has not, where the topic is copied
     0 and more                the first record with that timestamp or a later one
 
 Look-ups by timestamp use the index off the loop and are answered when they are done. Only here is a
@@ -33,6 +34,7 @@ from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSearch
 from penstock.broker.fetch.watermarks import End, find_high_watermark
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.fetch.parts import READ_COMMITTED
@@ -132,7 +134,8 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
         search = Search(hosted, timestamp, leader_epoch, looked)
         looked.look_ups.add(search.begin, search.drop)
     else:
-        looked.answer.update(_at_an_end(hosted, timestamp, looked)._asdict())
+        found = _at_an_end(hosted, timestamp, looked, context.broker.tier)
+        looked.answer.update(found._asdict())
 
 
 def knows_the_end(hosted: HostedPartition) -> bool:
@@ -145,7 +148,9 @@ def _is_cold(hosted: HostedPartition, timestamp: int) -> bool:
     return timestamp == LATEST and hosted.member.high_watermark(hosted.log) is None
 
 
-def _at_an_end(hosted: HostedPartition, timestamp: int, looked: Looked) -> Found:
+def _at_an_end(
+    hosted: HostedPartition, timestamp: int, looked: Looked, tier: TierView | None
+) -> Found:
     if timestamp == LATEST:
         end = hosted.member.high_watermark(hosted.log)
         assert end is not None
@@ -153,7 +158,20 @@ def _at_an_end(hosted: HostedPartition, timestamp: int, looked: Looked) -> Found
         return Found(latest, leader_epoch=hosted.member.leader_epoch)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return Found(hosted.log.log_start_offset)
-    return NOTHING
+    return _in_tier(hosted, timestamp, tier)
+
+
+def _in_tier(hosted: HostedPartition, timestamp: int, tier: TierView | None) -> Found:
+    """Return a bound of what was copied, with the epoch of its record where the tier has that."""
+    log = hosted.log
+    manifest = None if tier is None else tier.manifest(hosted.member, log.topic_partition)
+    if manifest is None:
+        return NOTHING
+    if timestamp == EARLIEST_PENDING:
+        return Found(max(manifest.end_offset, log.log_start_offset))
+    if not manifest.runs or manifest.end_offset <= log.log_start_offset:
+        return NOTHING
+    return Found(manifest.end_offset - 1, leader_epoch=manifest.runs[-1].epochs[-1][0])
 
 
 class Search(NamedTuple):

@@ -1,0 +1,1 @@
+"""`penstock tier`: the object store of a cluster."""

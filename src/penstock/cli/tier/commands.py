@@ -1,0 +1,141 @@
+"""`penstock tier`: what lies in the object store of a cluster, asked of the store alone.
+
+No node is asked: objects say what they are, so this works when every node is gone. What it tells is
+what is in the store, not what a cluster knows of it: objects that are under way, or are to be
+deleted, are among them.
+"""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.connect import CommandFailed
+from penstock.cli.output import Output, OutputOption, Row, print_rows
+
+if TYPE_CHECKING:
+    from penstock.tier.names import ObjectName
+    from penstock.tier.port import ObjectStore
+
+app = typer.Typer(help="List and verify what topics have in the object store.")
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", metavar="FILE", help="Settings of a node, with tier.url.")
+]
+OBJECT_COLUMNS = ("cluster", "set", "epoch", "object", "bytes")
+PARTITION_COLUMNS = ("cluster", "topic_id", "partition", "start", "end", "runs", "bytes")
+VERIFIED_COLUMNS = ("object", "extents", "bytes", "state")
+
+
+@app.command()
+def objects(config: ConfigOption, output: OutputOption = Output.TABLE) -> None:
+    """List the objects that are in the store."""
+
+    async def rows(store: "ObjectStore") -> list[Row]:
+        return [
+            {
+                "cluster": name.cluster_id.hex(),
+                "set": name.replica_set_id,
+                "epoch": name.leader_epoch,
+                "object": name.object_id,
+                "bytes": size,
+            }
+            for name, size in sorted((await _sizes(store)).items())
+        ]
+
+    print_rows(asyncio.run(rows(_store(config))), OBJECT_COLUMNS, output)
+
+
+@app.command()
+def partitions(config: ConfigOption, output: OutputOption = Output.TABLE) -> None:
+    """List the partitions that the objects have, as a lost cluster would be read back.
+
+    Fails if there are objects that are not what they say, or offsets that no object has.
+    """
+    rows, wrong = asyncio.run(_partitions(_store(config)))
+    print_rows(rows, PARTITION_COLUMNS, output)
+    if wrong:
+        raise CommandFailed("; ".join(wrong))
+
+
+async def _partitions(store: "ObjectStore") -> tuple[list[Row], list[str]]:
+    from penstock.tier.metadata.times import TierTimes
+    from penstock.tier.read.rebuild import rebuild
+
+    rows: list[Row] = []
+    wrong: list[str] = []
+    for cluster_id in sorted({name.cluster_id for name in await _sizes(store)}):
+        found = await rebuild(store, cluster_id, TierTimes(), time.time_ns() // 1_000_000)
+        for key in found.metadata.partitions():
+            manifest = found.metadata.manifest(key)
+            rows.append(
+                {
+                    "cluster": cluster_id.hex(),
+                    "topic_id": key.topic_id.hex(),
+                    "partition": key.partition,
+                    "start": manifest.start_offset,
+                    "end": manifest.end_offset,
+                    "runs": len(manifest.runs),
+                    "bytes": sum(run.entry.batch_bytes for run in manifest.runs),
+                }
+            )
+        wrong += [f"object {name}: {reason}" for name, reason in found.refused]
+        wrong += [
+            f"no object has offsets {gap.first_offset} to {gap.end_offset} of partition"
+            f" {gap.topic_partition.partition} of topic {gap.topic_partition.topic_id.hex()}"
+            for gap in found.gaps
+        ]
+    return rows, wrong
+
+
+@app.command()
+def verify(config: ConfigOption, output: OutputOption = Output.TABLE) -> None:
+    """Read every byte of every object, and say which are damaged. Fails if any is."""
+    rows = asyncio.run(_verified(_store(config)))
+    print_rows(rows, VERIFIED_COLUMNS, output)
+    if damaged := [row for row in rows if row["state"] != "whole"]:
+        raise CommandFailed(f"{len(damaged)} of {len(rows)} objects are not whole")
+
+
+async def _verified(store: "ObjectStore") -> list[Row]:
+    from penstock.tier.errors import LyingObject, ObjectNotFound
+    from penstock.tier.read.check import check_object
+
+    rows: list[Row] = []
+    for name, size in sorted((await _sizes(store)).items()):
+        row: dict[str, object] = {"object": str(name), "bytes": size, "state": "whole"}
+        try:
+            row["extents"] = len((await check_object(store, str(name))).directory.entries)
+        except LyingObject as error:
+            row["state"] = f"damaged at byte {error.at}: {error.reason}"
+        except ObjectNotFound:
+            continue  # it was deleted meanwhile
+        rows.append(row)
+    return rows
+
+
+async def _sizes(store: "ObjectStore") -> dict["ObjectName", int]:
+    """Return the objects of all clusters in the store, and their bytes."""
+    from penstock.tier.names import parse_name
+
+    found: dict[ObjectName, int] = {}
+    async for page in store.pages(""):
+        for stat in page:
+            if (name := parse_name(stat.name)) is not None:
+                found[name] = stat.size_bytes
+    return found
+
+
+def _store(config: Path) -> "ObjectStore":
+    """Return the store of a node's settings. Raises ConfigError."""
+    from penstock.node.coordinators.tier import open_store
+    from penstock.node.settings.settings import load_settings
+
+    settings = load_settings(config, environment=os.environ)
+    if not settings.tier.url:
+        raise ConfigError(f"{config} names no object store: tier.url is empty")
+    return open_store(settings.tier)

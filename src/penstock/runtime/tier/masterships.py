@@ -1,0 +1,248 @@
+"""Has each mastership of this node copy into the tier, as long as it lasts.
+
+    every look, and when a role changes     led here, and anything to copy? ─► a Copying of its own
+                                            another role, another epoch ─► it is cancelled
+
+A mastership that copies asks the store first what it can do, then fences; so the one before it, on
+whatever node, commits nothing any more. What is only begun here ends with the process.
+
+Source: docs/adr/0121; Kafka `RemoteLogManager.onLeadershipChange`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, ReplicaSetId, TopicPartition
+from penstock.base.ports import Randomness
+from penstock.broker.broker import Broker
+from penstock.broker.tier.places import TierPlaces
+from penstock.broker.tier.source import TierSource
+from penstock.record.batch import read_header
+from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.runtime.tier.asking import OwnMetadata
+from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
+from penstock.tier.config import TierConfig
+from penstock.tier.copies.copier import Copier
+from penstock.tier.copies.counters import CopyCounters
+from penstock.tier.errors import NotInTier
+from penstock.tier.metadata.commands import Fence
+from penstock.tier.metadata.manifest import Manifest
+from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.port import Capabilities, ObjectStore
+from penstock.tier.probe import probe, warning_of
+from penstock.tier.read.reader import TierReader
+from penstock.tier.service.coordinator import TierCoordinator
+
+NONCE_BYTES = 16
+UPLOADS_AT_ONCE = 2
+"""Objects of all sets that are in memory at a time."""
+READ_BYTES = 1 << 20
+"""Of one read; a larger batch comes alone."""
+LOOK_MS_MAX = 1_000
+"""Between two looks for masterships: how late one begins to copy."""
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+"""Runs a named coroutine under supervision."""
+
+log = logging.getLogger("penstock.tier")
+
+
+class TierStore(NamedTuple):
+    """The store of a cluster."""
+
+    cluster_id: bytes
+    store: ObjectStore
+
+
+class _Mastership:
+    """One set as long as it is led here in one epoch."""
+
+    def __init__(self, member: ReplicaSetMember, source: TierSource) -> None:
+        self.member = member
+        self.leader_epoch: LeaderEpoch = member.leader_epoch
+        self.source = source
+        self.copier: Copier | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.is_over = False
+
+    @property
+    def stands(self) -> bool:
+        member = self.member
+        is_same = member.leader_epoch == self.leader_epoch
+        return member.role is Role.MASTER and is_same and not self.is_over
+
+    def end(self) -> None:
+        self.is_over = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+class TierMasterships:
+    """The copying of one node."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        coordinator: TierCoordinator,
+        target: TierStore,
+        config: TierConfig,
+        *,
+        randomness: Randomness,
+        spawn: Spawn,
+    ) -> None:
+        self._broker = broker
+        self._coordinator = coordinator
+        self._cluster_id, self._store = target
+        self._config = config
+        self._randomness = randomness
+        self._spawn = spawn
+        self._places = TierPlaces(broker)
+        self._by_set: dict[ReplicaSetId, _Mastership] = {}
+        self._capabilities: Capabilities | None = None
+        self._reader = TierReader(self._store)
+        self._room = asyncio.Semaphore(UPLOADS_AT_ONCE)
+        self._is_failing = False
+        self.counters = CopyCounters()
+
+    def listen_to(self, member: ReplicaSetMember) -> None:
+        """End the copying of a member's mastership with it; called for each that is opened."""
+        member.on_role_changed.append(self._on_role_changed)
+
+    def _on_role_changed(self, member: ReplicaSetMember) -> None:
+        known = self._by_set.get(member.replica_set_id)
+        if known is not None and not known.stands:
+            self._end(known)
+
+    def manifest(self, member: ReplicaSetMember, key: TopicPartition) -> Manifest | None:
+        """Return what the tier has of a partition that is led here, as no failover can undo it.
+
+        None: it is not known (yet), or nothing of the set is copied.
+        """
+        known = self._by_set.get(member.replica_set_id)
+        if known is None or known.copier is None or not known.copier.is_open:
+            return None
+        return known.copier.manifests.get(key)
+
+    async def read(self, member: ReplicaSetMember, key: TopicPartition, offset: int) -> memoryview:
+        """Return whole batches of a partition that is led here; the first begins at `offset`.
+
+        Raises TierError: the tier does not have them, or its store does not give them now.
+        """
+        manifest = self.manifest(member, key)
+        if manifest is None:
+            raise NotInTier(key, offset)
+        batches, _ = await self._reader.read(manifest.copy(), key, offset, READ_BYTES)
+        if not batches or read_header(batches[0]).base_offset != offset:
+            raise NotInTier(key, offset)
+        return memoryview(b"".join(batches))
+
+    def metadata_of(self, set_id: ReplicaSetId) -> TierMetadata | None:
+        """Return the metadata of a set; None: it is not loaded here."""
+        partition = self._places.partition_of(set_id)
+        return None if partition is None else self._coordinator.metadata(partition)
+
+    def waiting_bytes(self, member: ReplicaSetMember) -> int:
+        """Return the bytes of records of a set that may be copied and are not; a lower bound."""
+        known = self._by_set.get(member.replica_set_id)
+        return 0 if known is None or not known.stands else known.source.waiting_bytes
+
+    async def run(self) -> None:
+        """Begin and end what the roles of the members ask for, until it is cancelled."""
+        while True:
+            for member in list(self._broker.members.values()):
+                await self._look(member)
+            await asyncio.sleep(min(self._config.look_ms, LOOK_MS_MAX) / 1000)
+
+    async def _look(self, member: ReplicaSetMember) -> None:
+        set_id = member.replica_set_id
+        known = self._by_set.get(set_id)
+        if known is not None and (known.member is not member or not known.stands):
+            self._end(known)
+            known = None
+        if member.role is not Role.MASTER or member.log.is_busy or member.log.is_fenced:
+            return
+        if known is None:
+            known = self._by_set[set_id] = _Mastership(member, self._source_of(member))
+        if not known.source.is_wanted:
+            return
+        await self._places.ensure(set_id)
+        if known.stands and self.metadata_of(set_id) is not None and await self._can_look(known):
+            self._begin(known)
+
+    def _source_of(self, member: ReplicaSetMember) -> TierSource:
+        set_id = member.replica_set_id
+        return TierSource(
+            self._broker,
+            member,
+            (self._cluster_id, int(set_id)),
+            lambda: self.metadata_of(set_id),
+            self._config.object_bytes,
+        )
+
+    async def _can_look(self, one: _Mastership) -> bool:
+        """Find out what is new in a log; return whether that, and the store, can be used."""
+        try:
+            await one.source.look()
+            if self._capabilities is None:
+                self._capabilities = await self._probe()
+        except PlatformError as error:
+            self.counters.failures += 1
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            text = "set=%d is not copied now: %s; tried again"
+            log.log(level, text, one.member.replica_set_id, error)
+            self._is_failing = True
+            return False
+        self._is_failing = False
+        return one.stands
+
+    async def _probe(self) -> Capabilities:
+        """Return what the store does. Raises StoreError."""
+        name = f"{self._cluster_id.hex()}/probes/{self._randomness.token_bytes(8).hex()}"
+        found = await probe(self._store, name)
+        if warning := warning_of(found):
+            log.warning("%s", warning)
+        return found
+
+    def _begin(self, one: _Mastership) -> None:
+        """Have a mastership copied, unless it is."""
+        if one.copier is not None:
+            return
+        assert self._capabilities is not None
+        set_id, epoch = int(one.member.replica_set_id), int(one.leader_epoch)
+        fence = Fence(set_id, epoch, self._randomness.token_bytes(NONCE_BYTES))
+        times, config = self._config.times(), self._config
+        one.copier = Copier(fence, self._cluster_id, one.source, times)
+        metadata = OwnMetadata(
+            self._coordinator, lambda: self._places.partition_of(one.member.replica_set_id)
+        )
+        copying = Copying(
+            one.copier,
+            Surroundings(one.source, metadata, self._store, self._capabilities, self._broker.clock),
+            config=CopyConfig(pause_ms=config.look_ms),
+            counters=self.counters,
+            room=self._room,
+        )
+        one.source.on_news = copying.knock
+        self._spawn("tier copies", self._copy(one, copying))
+
+    async def _copy(self, one: _Mastership, copying: Copying) -> None:
+        """Run a mastership's copying until it ends, or is ended."""
+        log.info("set=%d epoch=%d is copied", one.member.replica_set_id, one.leader_epoch)
+        one.task = task = asyncio.create_task(copying.run())
+        try:
+            if one.is_over:  # before it began
+                return
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    def _end(self, one: _Mastership) -> None:
+        one.end()
+        if self._by_set.get(one.member.replica_set_id) is one:
+            del self._by_set[one.member.replica_set_id]

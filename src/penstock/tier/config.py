@@ -1,0 +1,87 @@
+"""Where the tier's objects are, and how they are made.
+
+Source: docs/adr/0117, docs/adr/0121. Fields ending in `_ms` are milliseconds.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import SplitResult, urlsplit
+
+from annotated_types import Ge, Le
+
+from penstock.base.errors import ConfigError
+from penstock.tier.metadata.times import TierTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierConfig:
+    """The object store of a cluster. All nodes of a cluster have the same values."""
+
+    url: str = ""
+    """`s3://BUCKET/PREFIX`, or `file:///DIRECTORY` of a file system that all nodes share; empty:
+    nothing is copied. Nothing else may write below it. A store that had objects of this cluster may
+    not be changed for another one."""
+
+    endpoint: str = ""
+    """Of S3, with `http://` or `https://`."""
+
+    region: str = "us-east-1"
+    """Of S3."""
+
+    access_key_id: str = ""
+    """Who asks S3."""
+
+    secret_key_file: str = ""
+    """File with the secret of this key, and nothing else."""
+
+    object_bytes: Annotated[int, Ge(4096), Le(512 << 20)] = 64 << 20
+    """Of an object, about. While it is built and put, it is in memory; two at a time in a node."""
+
+    look_ms: Annotated[int, Ge(10), Le(3_600_000)] = 10_000
+    """Between two looks at a log that had nothing to copy, and at what is to be deleted."""
+
+    upload_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 600_000
+    """How long an upload may take. Whatever is not committed then is given up, and deleted."""
+
+    skew_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 300_000
+    """For how long after that a put may still be under way in the store or the network; until then
+    an object's place is not considered clean."""
+
+    lease_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 1_800_000
+    """For how long readers use what they know of objects."""
+
+    grace_ms: Annotated[int, Ge(1_001), Le(604_800_000)] = 3_600_000
+    """For how long an object stays in the store after retention, or the deletion of its topic, has
+    taken the last of it. Longer than `lease_ms`."""
+
+    def __post_init__(self) -> None:
+        """Check what belongs together. Raises ConfigError."""
+        self.times()
+        if not self.url:
+            return
+        place = self.place()
+        if place.scheme == "s3" and place.netloc:
+            missing = [
+                name
+                for name in ("endpoint", "access_key_id", "secret_key_file")
+                if not getattr(self, name)
+            ]
+            if missing:
+                raise ConfigError(f"tier.url names a bucket of S3: tier.{missing[0]} is missing")
+        elif place.scheme != "file" or place.netloc or not place.path.startswith("/"):
+            raise ConfigError(
+                f"tier.url is s3://BUCKET/PREFIX or file:///DIRECTORY, and not {self.url!r}"
+            )
+
+    def place(self) -> SplitResult:
+        """Return the parts of `url`."""
+        return urlsplit(self.url)
+
+    def times(self) -> TierTimes:
+        """Return the times that the metadata goes by. Raises ConfigError."""
+        return TierTimes(
+            upload_ms=self.upload_ms,
+            skew_ms=self.skew_ms,
+            lease_ms=self.lease_ms,
+            grace_ms=self.grace_ms,
+        )

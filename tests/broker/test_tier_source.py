@@ -1,0 +1,208 @@
+"""What a mastership tells the tier's copier of its log: what may be copied, cut and deleted."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.log_world import ALL, make_batch, partition_number
+from penstock.base.ids import LeaderEpoch, Offset, TopicPartition
+from penstock.broker.tier.source import NEVER, TierSource
+from penstock.record.batch import read_header
+from penstock.storage.errors import ReadFailed
+from penstock.tier.copies.alignment import OwnLog, agreed_end
+from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest
+from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.metadata.times import TierTimes
+from penstock.tier.names import ObjectName
+from tests.extents.files import CLUSTER
+from tests.storage.second_level import IDENTITY
+from tests.storage.test_second_level_copies import Master
+from tests.storage.test_stores import KEY, OTHER
+from tests.tier.clerk import Clerk
+
+T = TypeVar("T")
+OBJECT_BYTES = 20_000
+COPIED = {"remote.storage.enable": "true"}
+
+
+class Broker:
+    """A broker as a source sees it, over one log whose closed files are in its second level."""
+
+    def __init__(self, configs: Mapping[str, str] = COPIED) -> None:
+        self.master = Master(is_released=False)
+        self.log = self.master.log
+        self.metadata_of_tier: TierMetadata | None = TierMetadata(CLUSTER, TierTimes())
+        topic = SimpleNamespace(
+            topic_id=KEY.topic_id, internal=False, settings=SimpleNamespace(is_compacted=False)
+        )
+        self.topic = topic
+        self.partitions = SimpleNamespace(by_id={KEY.topic_id: topic})
+        image = SimpleNamespace(configs=configs)
+        self.metadata = SimpleNamespace(topics_by_id={KEY.topic_id: image})
+        self.is_deleted = True
+        self.leftovers = SimpleNamespace(is_deleted=lambda _: self.is_deleted)
+        self.news = 0
+
+    def source(self) -> TierSource:
+        member: Any = SimpleNamespace(
+            log=self.log, leader_epoch=self.log.leader_epoch, confirm_position=ALL
+        )
+        broker: Any = self
+        source = TierSource(broker, member, IDENTITY, lambda: self.metadata_of_tier, OBJECT_BYTES)
+        source.on_news = self._note_news
+        return source
+
+    def _note_news(self) -> None:
+        self.news += 1
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine, and the log's work that it waits for."""
+
+        async def with_log() -> T:
+            task = asyncio.ensure_future(work)
+            while not task.done():
+                await asyncio.sleep(0)
+                self.master.world.run()
+            return await task
+
+        return asyncio.run(with_log())
+
+    def looked(self) -> TierSource:
+        source = self.source()
+        self.run(source.look())
+        self.master.world.run()
+        return source
+
+    def append(self, **batch: Any) -> None:
+        data = make_batch(**batch)
+        self.log.append(self.master.partition, data, read_header(data))
+        self.master.world.run()
+
+    def stored(self, key: TopicPartition, first: int, end: int) -> None:
+        """Let the tier have offsets of a partition."""
+        run = Clerk.run(ObjectName(CLUSTER, 1, 1, 1), key, first, end)
+        manifest = Manifest()
+        manifest.apply(EventGroup(Kind.COPY, key, (run,)))
+        assert self.metadata_of_tier is not None
+        self.metadata_of_tier.restore(key, manifest)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def test_topics_are_copied_that_say_so_and_no_others(broker: Broker) -> None:
+    assert broker.source().is_wanted
+    assert broker.looked().partitions() == [KEY, OTHER]
+    assert not Broker({}).source().is_wanted
+    for change in ({"internal": True}, {"settings": SimpleNamespace(is_compacted=True)}):
+        other = Broker()
+        vars(other.topic).update(change)
+        assert not other.source().is_wanted
+
+
+def test_plans_come_with_a_knock_and_for_no_other_ends(broker: Broker) -> None:
+    source = broker.looked()
+    before = broker.news
+    assert source.plans({KEY: 0}, 8) == ()
+    broker.master.world.run()
+    assert broker.news == before + 1
+    assert source.plans({KEY: 3}, 8) == ()
+    broker.master.world.run()
+    plans = source.plans({KEY: 3}, 8)
+    assert plans[0][0].first_offset == 3
+    image = broker.run(source.build(plans[0]))
+    (entry,) = image.entries
+    assert (entry.first_offset, entry.end_offset) == plans[0][0][1:]
+
+
+def test_what_retention_has_dropped_since_it_was_planned_is_not_built(broker: Broker) -> None:
+    source = broker.looked()
+    source.plans({KEY: 0}, 8)
+    broker.master.world.run()
+    plan = source.plans({KEY: 0}, 8)[0]
+    broker.log.delete_records(broker.master.partition, Offset(plan[0].end_offset))
+    broker.master.retain()
+    with pytest.raises(ReadFailed):
+        broker.run(source.build(plan))
+
+
+def test_nothing_is_planned_behind_the_begin_of_an_open_transaction() -> None:
+    broker = Broker()
+    source = broker.looked()
+    assert source.waiting_bytes > 0
+    transactions: Any = SimpleNamespace(first_unstable=lambda *_: SimpleNamespace(offset=Offset(1)))
+    broker.log.transactions = transactions
+    assert source.waiting_bytes == 0
+    assert source.plans({KEY: 0}, 8) == ()
+    broker.master.world.run()
+    assert source.plans({KEY: 0}, 8) == ()
+
+
+def test_what_this_mastership_appends_is_of_its_epoch(broker: Broker) -> None:
+    """The tier has it soon; read anew, it must not be cut."""
+    log = broker.log
+    log.begin_epoch(LeaderEpoch(log.leader_epoch + 1))
+    broker.master.world.run()
+    source, end = broker.looked(), broker.master.partition.log_end_offset
+    before = source.own(KEY)
+    assert before.log_end == end
+    assert before.epochs[-1][0] < log.leader_epoch
+    broker.append()
+    after = source.own(KEY)
+    assert after.epochs == (*before.epochs, (log.leader_epoch, end))
+    run = Clerk.run(ObjectName(CLUSTER, 1, int(log.leader_epoch), 1), KEY, end, end + 1)
+    manifest = Manifest()
+    manifest.apply(EventGroup(Kind.COPY, KEY, (run,)))
+    assert agreed_end(manifest.snapshot(), after) == end + 1
+
+
+def test_a_log_start_counts_when_a_snapshot_has_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = broker.looked()
+    asked: list[Any] = []
+    checkpoint = broker.log.checkpoint
+    monkeypatch.setattr(broker.log, "checkpoint", asked.append)
+    broker.log.delete_records(broker.master.partition, Offset(7))
+    broker.run(source.look())
+    assert source.own(KEY).log_start == 0
+    asked.pop()(False)
+    assert source.own(KEY).log_start == 0
+    monkeypatch.setattr(broker.log, "checkpoint", checkpoint)
+    broker.run(source.look())
+    broker.master.world.run()
+    assert source.own(KEY).log_start == 7
+
+
+def test_what_a_deleted_topic_has_is_below_the_log_start(broker: Broker) -> None:
+    broker.stored(KEY, 0, 5)
+    broker.stored(OTHER, 0, 9)
+    source = broker.looked()
+    assert source.own(KEY).log_start == 0
+    broker.metadata.topics_by_id.clear()
+    broker.partitions.by_id.clear()
+    assert source.is_wanted
+    assert set(source.partitions()) == {KEY, OTHER}
+    assert source.own(KEY) == OwnLog((), 5, NEVER)
+    assert source.own(OTHER) == OwnLog((), 9, NEVER)
+
+
+def test_a_topic_that_the_image_may_not_know_yet_is_left_alone(broker: Broker) -> None:
+    broker.is_deleted = False
+    gone = partition_number(0, topic=2)
+    broker.stored(gone, 0, 9)
+    source = broker.looked()
+    assert gone not in source.partitions()
+    own = source.own(gone)
+    assert own.log_start == 0
+    assert agreed_end(_snapshot_of(broker, gone), own) == 9
+
+
+def _snapshot_of(broker: Broker, key: TopicPartition) -> Any:
+    assert broker.metadata_of_tier is not None
+    return broker.metadata_of_tier.manifest(key).snapshot()

@@ -1,0 +1,53 @@
+"""Settings of the tier: which places are taken, and what they need of the rest."""
+
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.node.settings.settings import load_settings
+from penstock.tier.config import TierConfig
+
+S3: dict[str, Any] = {
+    "url": "s3://bucket/some/prefix",
+    "endpoint": "https://s3.example",
+    "access_key_id": "me",
+    "secret_key_file": "secret",
+}
+
+
+def test_nothing_is_copied_by_default() -> None:
+    assert TierConfig().url == ""
+
+
+def test_a_bucket_and_a_directory_are_places() -> None:
+    place = TierConfig(**S3).place()
+    assert (place.netloc, place.path) == ("bucket", "/some/prefix")
+    assert TierConfig(url="file:///mnt/shared").place().path == "/mnt/shared"
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://", "bucket", "file://host/mnt", "file:mnt", "http://bucket", "s3:/bucket"]
+)
+def test_what_is_no_place_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="s3://BUCKET/PREFIX or file:///DIRECTORY"):
+        TierConfig(**{**S3, "url": url})
+
+
+@pytest.mark.parametrize("name", ["endpoint", "access_key_id", "secret_key_file"])
+def test_a_bucket_needs_who_asks_whom(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"tier.{name} is missing"):
+        TierConfig(**{**S3, name: ""})
+
+
+def test_objects_stay_for_longer_than_readers_use_what_they_know() -> None:
+    with pytest.raises(ConfigError, match="for longer"):
+        TierConfig(lease_ms=5_000, grace_ms=5_000)
+
+
+def test_a_node_without_a_second_level_can_not_copy() -> None:
+    place = "tier.url=file:///mnt/shared"
+    with pytest.raises(ConfigError, match=r"log\.level0_ms or log\.level0_bytes"):
+        load_settings(None, environment={}, overrides=[place])
+    settings = load_settings(None, environment={}, overrides=[place, "log.level0_bytes=1000000"])
+    assert settings.tier.times().upload_ms == settings.tier.upload_ms
