@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.kafka.record_search import Found as Told
-from penstock.kafka.record_search import RecordSearch
+from penstock.broker.fetch.record_search import Found as Told
+from penstock.broker.fetch.record_search import RecordSearch
 from penstock.storage.commit_log.set_log import TimestampHit
 from simulator.clients.reading.seeker import Found, Seeker
 from simulator.clients.world import ClientWorld
