@@ -39,6 +39,12 @@ EXAMPLES = {
     "set remove": ("penstock set remove 1 4",),
     "set policy": ("penstock set policy 1 all", "penstock set policy 1 k-of-n --required 2"),
     "set unclean": ("penstock set unclean 1 off",),
+    "audit": (
+        "penstock audit who orders",
+        "penstock audit slice --at 2026-01-31T12:00",
+    ),
+    "audit who": ("penstock audit who orders --from 2026-01-31T12:00 -o json",),
+    "audit slice": ("penstock audit slice --at 2026-01-31T12:00 -o json",),
     "tier": ("penstock tier partitions --config /etc/penstock/node.toml",),
     "tier objects": ("penstock tier objects --config /etc/penstock/node.toml -o json",),
     "tier partitions": ("penstock tier partitions --config /etc/penstock/node.toml",),
@@ -123,6 +129,7 @@ EXAMPLES = {
         "penstock acl add --deny 'User:*' --host 10.0.0.7 --operation all 'topic:*'",
     ),
     "acl list": ("penstock acl list", "penstock acl list topic:orders --applying -o json"),
+    "acl propose": ("penstock acl propose --principal User:alice",),
     "acl remove": (
         "penstock acl remove --principal User:alice",
         "penstock acl remove 'topic:orders-*' --permission deny --yes",

@@ -5,11 +5,10 @@ what is in the store, not what a cluster knows of it: objects that are under way
 deleted, are among them.
 """
 
-import asyncio
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -18,6 +17,9 @@ from penstock.cli.connect import CommandFailed
 from penstock.cli.output import Output, OutputOption, Row, print_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
     from penstock.tier.names import ObjectName
     from penstock.tier.port import ObjectStore
 
@@ -29,6 +31,7 @@ ConfigOption = Annotated[
 OBJECT_COLUMNS = ("cluster", "set", "epoch", "object", "bytes")
 PARTITION_COLUMNS = ("cluster", "topic_id", "partition", "start", "end", "runs", "bytes")
 VERIFIED_COLUMNS = ("object", "extents", "bytes", "state")
+T = TypeVar("T")
 
 
 @app.command()
@@ -47,7 +50,7 @@ def objects(config: ConfigOption, output: OutputOption = Output.TABLE) -> None:
             for name, size in sorted((await _sizes(store)).items())
         ]
 
-    print_rows(asyncio.run(rows(_store(config))), OBJECT_COLUMNS, output)
+    print_rows(_run(rows(_store(config))), OBJECT_COLUMNS, output)
 
 
 @app.command()
@@ -56,7 +59,7 @@ def partitions(config: ConfigOption, output: OutputOption = Output.TABLE) -> Non
 
     Fails if there are objects that are not what they say, or offsets that no object has.
     """
-    rows, wrong = asyncio.run(_partitions(_store(config)))
+    rows, wrong = _run(_partitions(_store(config)))
     print_rows(rows, PARTITION_COLUMNS, output)
     if wrong:
         raise CommandFailed("; ".join(wrong))
@@ -95,7 +98,7 @@ async def _partitions(store: "ObjectStore") -> tuple[list[Row], list[str]]:
 @app.command()
 def verify(config: ConfigOption, output: OutputOption = Output.TABLE) -> None:
     """Read every byte of every object, and say which are damaged. Fails if any is."""
-    rows = asyncio.run(_verified(_store(config)))
+    rows = _run(_verified(_store(config)))
     print_rows(rows, VERIFIED_COLUMNS, output)
     if damaged := [row for row in rows if row["state"] != "whole"]:
         raise CommandFailed(f"{len(damaged)} of {len(rows)} objects are not whole")
@@ -139,3 +142,10 @@ def _store(config: Path) -> "ObjectStore":
     if not settings.tier.url:
         raise ConfigError(f"{config} names no object store: tier.url is empty")
     return open_store(settings.tier)
+
+
+def _run(work: "Coroutine[Any, Any, T]") -> T:
+    """Run on a loop of its own, whose import takes longer than a help text may."""
+    import asyncio
+
+    return asyncio.run(work)
