@@ -56,6 +56,7 @@ class Front:
         connection: Any = SimpleNamespace(
             client_host="10.1.1.1",
             listener_name="kafka",
+            is_by_token=False,
             principal="",
             guard=None,
             is_closed=False,
