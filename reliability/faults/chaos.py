@@ -252,8 +252,10 @@ class _Round:
         ):
             self._note(f"before {name}: the cluster was not whole in {WHOLE_SECONDS_MAX:.0f} s")
             return
-        if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS):
-            self._note(f"before {name}: nothing was acknowledged any more")
+        # A client in a process of its own may not even have found the cluster yet.
+        acked, now_ns = workload.acked + ACKED_BETWEEN_FAULTS, time.monotonic_ns()
+        if not (workload.wait_for(acked) and self._is_written(now_ns, Promise.HEAL.seconds)):
+            self._note(f"before {name}: no writes of {self._silent(now_ns)}")
             return
         time.sleep(HEARD_SECONDS)
         injection = scenario.make(stage)
