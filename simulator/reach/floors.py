@@ -25,7 +25,7 @@ class Floor(NamedTuple):
 FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
-    "storage": Floor(88, "the repair of ranges of extents, and copies for an object store"),
+    "storage": Floor(89, "the repair of ranges of extents, and copies for an object store"),
     "controller": Floor(90),
     "coordinator": Floor(94),
     "groups": Floor(96),
