@@ -48,3 +48,10 @@ def pytest_collection_finish() -> None:
     """Let collections of garbage pass over all modules and tests: they live to the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Let a test with processes answer for what it left open, and not whichever comes later."""
+    if item.get_closest_marker("process"):
+        gc.collect()

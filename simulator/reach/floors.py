@@ -34,7 +34,7 @@ FLOORS: dict[str, Floor] = {
     "shares": Floor(92),
     "broker": Floor(81, "no audit, no object store, no fetches of thousands of partitions"),
     "kafka": Floor(
-        84, "no simulated client has a quota or a token, none sends the longest requests"
+        83, "no simulated client has a quota or a token, none sends the longest requests"
     ),
     "frames": Floor(96),
     "access": Floor(81, "no simulated client has a delegation token"),

@@ -121,9 +121,9 @@ def told(node: NodeProcess, *arguments: str) -> Any:
     return json.loads(done.stdout) if done.returncode == 0 else []
 
 
-def test_who_used_a_topic_and_who_was_denied_is_told_and_the_rules_that_match(
-    node: NodeProcess,
-) -> None:
+@pytest.fixture(scope="module")
+def used(node: NodeProcess) -> list[Any]:
+    """Return what `audit who` tells of a topic that bob writes and carol reads, and eve may not."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result(UNTIL_SECONDS)
     allow(admin, "bob", TOPIC, "t", AclOperation.ALL)
@@ -132,14 +132,21 @@ def test_who_used_a_topic_and_who_was_denied_is_told_and_the_rules_that_match(
     assert produce("bob", "t", RECORDS) == [None] * RECORDS
     assert produce("eve", "t") == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     consume("carol", "t", "readers", RECORDS)
+    rows: list[Any] = []
 
-    def done() -> Any:
-        rows = told(node, "audit", "who", "t")
+    def is_told() -> bool:
+        rows[:] = told(node, "audit", "who", "t")
         operations = {row["operation"] for row in rows}
-        return rows if operations >= {"produce", "fetch", "denied describe topic"} else None
+        return operations >= {"produce", "fetch", "denied describe topic"}
 
-    assert wait_until(lambda: done() is not None, SOON_SECONDS, every_seconds=1)
-    rows = {(row["principal"], row["operation"]): row for row in done()}
+    assert wait_until(is_told, SOON_SECONDS, every_seconds=1)
+    return rows
+
+
+def test_who_used_a_topic_and_who_was_denied_is_told_and_the_rules_that_match(
+    node: NodeProcess, used: list[Any]
+) -> None:
+    rows = {(row["principal"], row["operation"]): row for row in used}
     produced, consumed = rows["User:bob", "produce"], rows["User:carol", "fetch"]
     assert (produced["client_id"], produced["host"]) == ("client-of-bob", "127.0.0.1")
     assert produced["software"]
@@ -152,20 +159,24 @@ def test_who_used_a_topic_and_who_was_denied_is_told_and_the_rules_that_match(
     assert all(row["operation"].startswith("denied") for row in denied)
     assert sum(row["errors"] for row in denied) >= 1
 
-    rules = told(node, "acl", "propose")
-    named = {
-        (rule["principal"], rule["resource"], rule["name"], rule["operation"])
-        for rule in rules
-        if rule["principal"] != "User:ANONYMOUS"
-    }
-    assert named == {
+    def proposed() -> set[tuple[str, ...]]:
+        return {
+            (rule["principal"], rule["resource"], rule["name"], rule["operation"])
+            for rule in told(node, "acl", "propose")
+            if rule["name"] in {"t", "readers"} and rule["principal"] != "User:ANONYMOUS"
+        }
+
+    wanted = {
         ("User:bob", "topic", "t", "write"),
         ("User:carol", "topic", "t", "read"),
         ("User:carol", "group", "readers", "read"),
     }
-    assert {rule["pattern"] for rule in rules} == {"literal"}
+    assert wait_until(lambda: proposed() >= wanted, SOON_SECONDS, every_seconds=1), proposed()
+    assert proposed() == wanted
+    assert {rule["pattern"] for rule in told(node, "acl", "propose")} == {"literal"}
 
 
+@pytest.mark.usefixtures("used")
 def test_the_proposed_lines_are_commands_that_let_the_same_clients_go_on(
     node: NodeProcess,
 ) -> None:

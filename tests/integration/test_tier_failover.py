@@ -102,6 +102,7 @@ def test_masters_that_are_killed_between_upload_and_commit_leave_no_gap_and_noth
         layout.nodes[killed].start()
         layout.wait_in_step(copied.set_id, [1, 2, 3], via=killed)
     copied.produce()
+    until(copied.is_clean, copied)  # what is deleted is gone: from here on the store can be read
     until(partial(copied.is_copied, len(copied.values) - COUNT), copied)
     until(copied.is_clean, copied)
     (found,) = copied.store.read()
