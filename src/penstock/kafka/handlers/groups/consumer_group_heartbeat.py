@@ -16,7 +16,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatReply
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error, refusal, sight
+from penstock.kafka.gate import refusal, sight, told_group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -38,7 +38,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         text = f"At most {TOPICS_MAX} topics and {PARTITIONS_MAX} partitions may be named"
         reply(heartbeat_fields(HeartbeatReply(error=ErrorCode.INVALID_REQUEST, message=text)))
         return
-    error = group_error(context, body.group_id, Operation.READ) or topic_error(context, names)
+    error = told_group_error(context, body.group_id, Operation.READ) or topic_error(context, names)
     if error:
         reply(heartbeat_fields(HeartbeatReply(error=error)))
         return

@@ -1,9 +1,13 @@
-"""Heartbeat 0-4: keeps a member alive and reports a rebalance. Version 3: static members."""
+"""Heartbeat 0-4: keeps a member alive and reports a rebalance. Version 3: static members.
+
+Like the other heartbeats, it is answered from memory, so only while no other coordinator can be
+active: a successor may have given to others what this one would confirm. Kafka's answers on.
+"""
 
 from penstock.broker.access import Operation
 from penstock.groups.messages import Heartbeat
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error
+from penstock.kafka.gate import told_group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -14,7 +18,7 @@ VERSIONS = range(5)
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
-    if error := group_error(context, body.group_id, Operation.READ):
+    if error := told_group_error(context, body.group_id, Operation.READ):
         reply({"error_code": error})
         return
     beat = Heartbeat(

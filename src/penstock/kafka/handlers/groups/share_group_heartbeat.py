@@ -10,7 +10,7 @@ from penstock.broker.access import Operation
 from penstock.groups.assigned.messages import HeartbeatReply
 from penstock.groups.share.messages import ShareHeartbeat
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error
+from penstock.kafka.gate import told_group_error
 from penstock.kafka.handlers.groups.consumer_group_heartbeat import (
     TOPICS_MAX,
     heartbeat_fields,
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         text = f"At most {TOPICS_MAX} topics may be named"
         reply(heartbeat_fields(HeartbeatReply(error=ErrorCode.INVALID_REQUEST, message=text)))
         return
-    error = group_error(context, body.group_id, Operation.READ) or topic_error(context, names)
+    error = told_group_error(context, body.group_id, Operation.READ) or topic_error(context, names)
     if error:
         reply(heartbeat_fields(HeartbeatReply(error=error)))
         return

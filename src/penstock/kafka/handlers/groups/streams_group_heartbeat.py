@@ -26,7 +26,7 @@ from penstock.groups.streams.topology import (
 from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
 from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import creation_refusal, find_topic, group_error, refusal
+from penstock.kafka.gate import creation_refusal, find_topic, refusal, told_group_error
 from penstock.kafka.request import Request
 from penstock.kafka.sent_topology import (
     ENTRIES_MAX,
@@ -87,7 +87,7 @@ async def _refusal(context: RequestContext, body: Any, pace: Pace) -> HeartbeatR
     if None in sent and any(some is not None for some in sent):
         text = "If one task-type is non-null, all must be non-null."
         return refused(ErrorCode.INVALID_REQUEST, text)
-    error = group_error(context, body.group_id, Operation.READ)
+    error = told_group_error(context, body.group_id, Operation.READ)
     if error:
         return HeartbeatReply(error=error)
     if body.topology is None:
