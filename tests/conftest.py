@@ -50,8 +50,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Let a test with processes answer for what it left open, and not whichever comes later."""
+    """Let a test with processes answer for what it and its fixtures left open, not a later one."""
     if item.get_closest_marker("process"):
         gc.collect()

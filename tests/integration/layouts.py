@@ -1,10 +1,8 @@
 """Processes of one cluster that are set up one by one, and the operator's commands to them."""
 
 import contextlib
-import gc
 import io
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -141,15 +139,8 @@ class Layout:
 def run_penstock(*command: str) -> tuple[int, str]:
     """Run a command of the CLI in this process; return exit code and all it printed."""
     printed = io.StringIO()
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
-    ):
-        # A command's loop ends before the last of its links has: a process would end with it.
-        warnings.simplefilter("ignore", ResourceWarning)
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         code = guarded(list(command))
-        gc.collect()
     return code, printed.getvalue()
 
 

@@ -16,11 +16,13 @@ MACHINES = {1: "left", 2: "left", 3: "right", 4: "right"}
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
     with Layout(tmp_path_factory.mktemp("machines"), SMALL) as made:
-        for peer_id, machine in MACHINES.items():
-            settings: dict[str, dict[str, object]] = {"node": {"machine": machine}}
-            made.add(peer_id, voters=(1, 2, 3), replicas=2, settings=settings).launch()
-        for node in made.nodes.values():
-            node.wait_ready()
+        for pair in ((1, 2), (3, 4)):
+            for peer_id in pair:
+                settings: dict[str, dict[str, object]] = {"node": {"machine": MACHINES[peer_id]}}
+                made.add(peer_id, voters=(1,), replicas=2, settings=settings).launch()
+            for peer_id in pair:
+                made.nodes[peer_id].wait_ready()
+            made.wait(pair[0], bool, via=pair[0])  # before others come, which sets could have
         create_topic(made.bootstrap, "apart", 4)
         yield made
 

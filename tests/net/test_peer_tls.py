@@ -79,6 +79,26 @@ def test_frames_go_both_ways_encrypted(loop: str, certificates: Path) -> None:
     run(scenario(), loop)
 
 
+def test_links_that_say_farewell_are_gone_at_once_when_all_are_ended(
+    loop: str, certificates: Path
+) -> None:
+    """The loop of a command ends with it: it does not wait for the other end's farewell."""
+
+    async def scenario() -> None:
+        own = security(certificates)
+        async with peer_port(security(certificates)) as port:
+            link = await port.dial(security=own)
+            own.use(Credentials(b"another secret of the tests"))
+            link.close("done")
+            assert own.links_of_others == 1
+            own.end_links("the command has ended")
+            for _ in range(3):  # TLS tells its protocol a turn after the socket has gone
+                await asyncio.sleep(0)
+            assert own.links_of_others == 0
+
+    run(scenario(), loop)
+
+
 def test_peer_without_a_certificate_of_the_authority_is_not_let_in(
     loop: str, certificates: Path
 ) -> None:

@@ -112,6 +112,9 @@ class Closable(Protocol):
     def close(self, reason: str) -> None:
         """Close the link, and tell its owner the reason."""
 
+    def abort(self, reason: str) -> None:
+        """Close it without sending anything more, also one that is closing."""
+
 
 class PeerSecurity:
     """The credentials of a process, which may be replaced, and what all its links share."""
@@ -170,6 +173,11 @@ class PeerSecurity:
     def forget(self, link: Closable) -> None:
         """Know a link no longer. Unknown ones are ignored."""
         self._links.pop(link, None)
+
+    def end_links(self, reason: str) -> None:
+        """Abort all links, closing ones too: the loop they run on is about to end."""
+        for link in [*self._links]:
+            link.abort(reason)
 
 
 class Kind(IntEnum):

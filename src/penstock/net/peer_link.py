@@ -231,10 +231,9 @@ class PeerLink(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Close the link without sending anything more."""
-        if self.is_closed:
-            return
-        self._end(reason)
+        """Close the link without sending anything more, also one that is closing."""
+        if not self.is_closed:
+            self._end(reason)
         if self._transport is not None:
             self._transport.abort()
 

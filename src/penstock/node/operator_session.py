@@ -83,7 +83,7 @@ async def operator_session(
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    tool = _Tool()
+    tool, security = _Tool(), peer_security(settings.cluster)
     client = SessionClient(
         SessionIdentity(
             broker_id=BrokerId(NO_MEMBER),
@@ -92,7 +92,7 @@ async def operator_session(
         ),
         SessionConfig.of(settings.controller),
         SessionPorts(
-            security=peer_security(settings.cluster),
+            security=security,
             clock=SystemClock(),
             randomness=SystemRandomness(),
             owner=tool,
@@ -108,6 +108,8 @@ async def operator_session(
     finally:
         learning.cancel()
         await client.stop()
+        security.end_links("the command has ended")  # a farewell of TLS would outlive the loop
+        await asyncio.sleep(0)
 
 
 async def answer_unless_refused(client: SessionClient, work: Coroutine[Any, Any, R]) -> R:
