@@ -41,6 +41,8 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.DESCRIBE_DELEGATION_TOKEN: range(1, 4),
     ApiKey.DELETE_GROUPS: range(3),
     ApiKey.ELECT_LEADERS: range(3),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: range(1),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_LOG_DIRS: range(1, 5),

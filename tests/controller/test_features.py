@@ -45,6 +45,7 @@ from penstock.controller.metadata.token_records import (
 )
 from penstock.quotas.entities import QuotaKind, QuotaPart
 from tests.controller.cluster import Cluster
+from tests.controller.reassigning import of_reassignments
 
 _LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
 _NEWEST = METADATA_LEVELS.highest
@@ -395,9 +396,7 @@ _kept = st.one_of(
         operation=st.sampled_from(rules.AclOperation),
         permission=st.sampled_from(rules.AclPermission),
     ),
-    st.builds(
-        cr.AclRemoved, acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one]))
-    ),
+    st.builds(cr.AclRemoved, acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one]))),
     st.builds(
         DelegationTokenChanged,
         token_id=_names,
@@ -409,6 +408,7 @@ _kept = st.one_of(
         expires_ms=st.integers(1, 3),
     ),
     st.builds(DelegationTokenRemoved, token_id=_names),
+    of_reassignments,
     st.builds(
         lambda kind, key, more: r.CarriedRecord(
             kind=kind,
@@ -418,7 +418,7 @@ _kept = st.one_of(
             else b'{"more":%d,"key":"%b"}' % (more, key.encode()),
             is_removal=more is None,
         ),
-        st.sampled_from([0x8000, 0xFFFF]),
+        st.sampled_from([0x8001, 0xFFFF]),
         _names,
         st.one_of(st.none(), st.integers(0, 9)),
     ),

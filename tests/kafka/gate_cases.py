@@ -59,6 +59,7 @@ from tests.kafka.gate_asks import (
     told,
     whole,
 )
+from tests.kafka.gate_reassignments import REASSIGNMENT_CASES
 from tests.kafka.gate_share_cases import SHARE_CASES
 from tests.kafka.gate_streams import STREAMS_CASES
 
@@ -491,6 +492,6 @@ TRANSACTION_CASES = [
     ),
 ]  # fmt: skip
 
-_OF_CLUSTER = [*CLUSTER_CASES, *ACL_CASES, *ACCESS_CASES]
+_OF_CLUSTER = [*CLUSTER_CASES, *REASSIGNMENT_CASES, *ACL_CASES, *ACCESS_CASES]
 ASKED_OF_BROKERS = [*RECORDS, *_OF_CLUSTER, *TRANSACTION_CASES]
 CASES = [*ASKED_OF_BROKERS, *GROUP_CASES, *STREAMS_CASES, *SHARE_CASES]

@@ -52,6 +52,8 @@ from penstock.controller.commands.membership import (
 )
 from penstock.controller.commands.place_internal import place_internal
 from penstock.controller.commands.quotas import alter_quotas
+from penstock.controller.commands.reassignment import commands as m
+from penstock.controller.commands.reassignment.reassign import advance, reassign
 from penstock.controller.commands.replica_sets import (
     add_replica,
     create_replica_set,
@@ -96,6 +98,8 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.RegisterReplica: register_replica,
     c.AddReplica: add_replica,
     c.RemoveReplica: remove_replica,
+    m.Reassign: reassign,
+    m.AdvanceReassignment: advance,
     c.SetAckPolicy: set_ack_policy,
     c.SetUncleanElection: set_unclean_election,
     c.SetDefaultPolicy: set_default_policy,

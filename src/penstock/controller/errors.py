@@ -5,7 +5,7 @@
         InvalidTopicName, TopicExists, UnknownTopic, UnknownTopicId
         InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
         InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
-        UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
+        UnknownBroker, UnknownReplicaSet, NoReassignment, StaleLeaderEpoch, StaleSyncStateSet
         FeatureLevelTooLow, FeatureLevelRefused
         TokenNotFound, NotOwnerOfToken, TokenExpired
         BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
@@ -121,6 +121,14 @@ class UnknownBroker(RefusedCommand):
 class UnknownReplicaSet(RefusedCommand):
     def __init__(self, replica_set_id: ReplicaSetId) -> None:
         super().__init__(f"Replica set {replica_set_id} does not exist.")
+        self.replica_set_id = replica_set_id
+
+
+class NoReassignment(RefusedCommand):
+    def __init__(self, replica_set_id: ReplicaSetId) -> None:
+        super().__init__(
+            f"No reassignment of replica set {replica_set_id} is under way, or it was cancelled."
+        )
         self.replica_set_id = replica_set_id
 
 

@@ -107,6 +107,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     controller.FeatureLevelRefused: ErrorCode.INVALID_UPDATE_VERSION,
     controller.BrokerIdTaken: ErrorCode.DUPLICATE_BROKER_REGISTRATION,
     controller.NotReplica: ErrorCode.INELIGIBLE_REPLICA,
+    controller.NoReassignment: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     controller.NoEligibleMaster: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     controller.TransferFailed: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     controller.StaleLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,

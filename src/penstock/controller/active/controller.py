@@ -8,6 +8,7 @@ leads to one evaluation of the image and the sessions, `_look`, which starts wha
     masters without log   the same, if a master reports a failed log; it stays master until then
     missing sets          create them once enough brokers are registered
     drained brokers       transfer their masterships, then remove them from the sync-state sets
+    reassigned sets       add and remove their members, one at a time
     expired tokens        remove them
     preferred masters     give them their sets back by a planned transfer, after a delay
 
@@ -39,6 +40,7 @@ from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.operations import Operation, Operations, OperatorAnswered
 from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.active.promises import Promises
+from penstock.controller.active.reassignments import Reassignments
 from penstock.controller.active.status import status_answer
 from penstock.controller.active.token_expiry import TokenExpiry
 from penstock.controller.active.transfers import Transfers
@@ -107,6 +109,7 @@ class ActiveController:
         self._elections = Elections(self._context, self._look_soon, release)
         self._transfers = Transfers(self._context, self._look_soon, release)
         self._drains = Drains(self._context, self._transfers, self._look_soon)
+        self._reassignments = Reassignments(self._context, self._transfers)
         self._token_expiry = TokenExpiry(self._context)
         self._operations = Operations(self._context, self._elections, self._transfers, self._drains)
         self._tick_interval_ms = min(
@@ -167,6 +170,7 @@ class ActiveController:
         self._elections.forget(error)
         self._transfers.forget(error)
         self._drains.forget(error)
+        self._reassignments.forget()
         self._token_expiry.forget()
         self._is_creating = False
         self._create_not_before_ms = 0
@@ -310,6 +314,7 @@ class ActiveController:
         self._fail_over()
         self._create_sets()
         self._drains.look()
+        self._reassignments.look()
         self._token_expiry.look()
         self._prefer()
 
@@ -401,7 +406,7 @@ class ActiveController:
         set_id, preferred = replica_set.replica_set_id, replica_set.replicas[0]
         if replica_set.master in {NO_MASTER, preferred}:
             return False
-        is_kept = replica_set.last_cause in _KEPT_CAUSES
+        is_kept = replica_set.last_cause in _KEPT_CAUSES or self._reassignments.is_under_way(set_id)
         if is_kept or self._context.is_draining(preferred) or self._elections.is_electing(set_id):
             return False
         return not self._transfers.refusal(set_id, preferred)

@@ -24,6 +24,7 @@ from penstock.controller import errors as e
 from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
 from penstock.controller.commands.delegation import commands as t
+from penstock.controller.commands.reassignment import commands as m
 
 R = TypeVar("R")
 
@@ -78,6 +79,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.CreateReplicaSets,
         c.AddReplica,
         c.RemoveReplica,
+        m.Reassign,
         c.SetAckPolicy,
         c.SetDefaultPolicy,
         c.SetUncleanElection,

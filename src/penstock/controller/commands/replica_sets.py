@@ -183,31 +183,37 @@ def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:
 def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[None]:
     """Remove a member from the set. Idempotent."""
     replica_set = find_set(context, command.replica_set_id)
-    broker_id = command.broker_id
-    if broker_id not in replica_set.replicas:
+    if command.broker_id not in replica_set.replicas:
         return Result(None)
+    return Result(None, removed(replica_set, command.broker_id))
+
+
+def removed(replica_set: ReplicaSetImage, broker_id: BrokerId) -> tuple[MetadataRecord, ...]:
+    """Return the records after which a member is none any more. Raises InvalidMetadataRequest."""
     if replica_set.master == broker_id:
         raise InvalidMetadataRequest(
-            f"Broker {broker_id} is the master of replica set {command.replica_set_id}: move the"
-            " mastership first."
+            f"Broker {broker_id} is the master of replica set {replica_set.replica_set_id}: move"
+            " the mastership first."
         )
     replicas = tuple(replica for replica in replica_set.replicas if replica != broker_id)
     if not replicas:
         raise InvalidMetadataRequest("A set must keep at least one member.")
-    if replica_set.policy.kind is PolicyKind.ADAPTIVE:
-        _check_policy(
-            replace(replica_set.policy, required=replica_set.policy.minimum), len(replicas)
-        )
-    else:
-        _check_policy(replica_set.policy, len(replicas))
+    check_size(replica_set.policy, len(replicas))
     after = after_change(replica_set, replicas=replicas, lost=broker_id)
     if after.copies_floor == 0 or not after.sync_state_set:
         raise InvalidMetadataRequest(
             f"Broker {broker_id} may hold records that no other member holds: elect a master and"
             " let the others get in step first."
         )
-    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
-    return Result(None, (*difference(replica_set, after), changed))
+    changed = ReplicasChanged(replica_set_id=replica_set.replica_set_id, replicas=replicas)
+    return (*difference(replica_set, after), changed)
+
+
+def check_size(policy: AckPolicy, size: int) -> None:
+    """Check that a set may shrink to `size` members. Raises InvalidMetadataRequest."""
+    if policy.kind is PolicyKind.ADAPTIVE:
+        policy = replace(policy, required=policy.minimum)
+    _check_policy(policy, size)
 
 
 def set_ack_policy(context: CommandContext, command: SetAckPolicy) -> Result[None]:

@@ -31,7 +31,7 @@ class Cause(StrEnum):
     PREFERRED = "preferred"
     """The set was moved back to its preferred master."""
     DRAIN = "drain"
-    """The master was drained, or was shutting down."""
+    """The master was drained, was shutting down, or is to leave the set."""
     RESTART = "restart"
     """The master's process was restarted: it leads nothing until it is elected again."""
     LOG_LOST = "log lost"

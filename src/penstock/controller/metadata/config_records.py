@@ -8,6 +8,7 @@ Source: Kafka's FeatureLevelRecord, ClientQuotaRecord, UserScramCredentialRecord
 AccessControlEntryRecord (KIP-584, KIP-546, KIP-554, KIP-11, KIP-290), with their numbers.
 """
 
+import json
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -15,6 +16,7 @@ from typing import ClassVar
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
+from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.token_records import (
     DelegationTokenChanged,
     DelegationTokenRemoved,
@@ -130,10 +132,11 @@ class AclRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedRecord:
-    """A record of a kind that this release does not know and may carry: bytes as they came.
+    """A record of a kind, or a version, that this release does not know and may carry: bytes as
+    they came.
 
     The newest of a kind and key counts. `is_removal`: its body has the key alone, and what was kept
-    under it is gone.
+    under it is gone; so it is written of known kinds too.
     """
 
     kind: int
@@ -141,6 +144,12 @@ class CarriedRecord:
     key: str
     body: bytes
     is_removal: bool = False
+
+
+def removal_of(kind: RecordKind, key: str) -> CarriedRecord:
+    """Return the record after which nothing is kept under a key of a kind that may be carried."""
+    body = json.dumps({"key": key}, separators=(",", ":"), ensure_ascii=False).encode()
+    return CarriedRecord(kind=kind, version=1, key=key, body=body, is_removal=True)
 
 
 ConfigurationRecord = (
@@ -152,5 +161,6 @@ ConfigurationRecord = (
     | AclRemoved
     | DelegationTokenChanged
     | DelegationTokenRemoved
+    | ReassignmentChanged
     | CarriedRecord
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from penstock.access.rules import Rule
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
     AclAdded,
@@ -17,6 +18,7 @@ from penstock.controller.metadata.config_records import (
 )
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.metadata.levels import TOKENS_LEVEL
+from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.quotas.entities import QuotaEntity
 
@@ -37,6 +39,8 @@ class Configuration:
     """The ids of the same, by rule: there are 20,000, and each is looked for when it is added."""
     tokens: dict[str, DelegationTokenChanged] = field(default_factory=dict)
     """Delegation tokens by id, those that are over until the active controller removes them."""
+    reassignments: dict[ReplicaSetId, ReassignmentChanged] = field(default_factory=dict)
+    """The replica sets whose members are to change."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 
@@ -48,6 +52,7 @@ class Configuration:
             (CONFIGURATION_LEVEL, self.credentials, "SCRAM credentials"),
             (CONFIGURATION_LEVEL, self.acls, "ACLs"),
             (TOKENS_LEVEL, self.tokens, "delegation tokens"),
+            (CONFIGURATION_LEVEL, self.reassignments, "replica sets whose members change"),
             (CONFIGURATION_LEVEL, self.carried, "records that a newer release wrote"),
         )
         return [f"{len(kept)} {what}" for needed, kept, what in counted if kept and needed > level]

@@ -42,9 +42,7 @@ class RecordKind(IntEnum):
     ACL_REMOVED = 26
     DELEGATION_TOKEN_CHANGED = 27
     DELEGATION_TOKEN_REMOVED = 28
-
-
-assert max(RecordKind) < CARRIED_KIND_MIN, "this release writes no kind that may be carried"
+    REASSIGNMENT_CHANGED = 32768
 
 
 class ResourceType(IntEnum):

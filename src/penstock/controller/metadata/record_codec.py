@@ -111,9 +111,12 @@ def _encode(record: r.MetadataRecord, level: int) -> bytes:
 
 def _decode(kind: int, version: int, body: bytes) -> r.MetadataRecord:
     shape = _SHAPES_BY_KIND.get(kind)
-    if shape is None and kind >= CARRIED_KIND_MIN:
-        return _carried(kind, version, body)
-    if shape is None or not 1 <= version <= len(shape.versions):
+    is_known = shape is not None and 1 <= version <= len(shape.versions)
+    if kind >= CARRIED_KIND_MIN:
+        found = _object(kind, body)
+        if not is_known or found.keys() == {"key"}:
+            return _carried(kind, version, body, found)
+    if shape is None or not is_known:
         raise UnsupportedMetadata(
             f"metadata record of kind {kind}, version {version}: a newer release wrote it;"
             " start that release again"
@@ -135,8 +138,7 @@ def check_metadata_level(level: int) -> None:
         )
 
 
-def _carried(kind: int, version: int, body: bytes) -> r.CarriedRecord:
-    found = _object(kind, body)
+def _carried(kind: int, version: int, body: bytes, found: dict[str, object]) -> r.CarriedRecord:
     if "key" not in found:
         raise CorruptMetadata(f"record of kind {kind} has no key")
     key = read_str(found["key"])

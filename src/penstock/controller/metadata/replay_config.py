@@ -9,13 +9,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from penstock.base.ids import ReplicaSetId
 from penstock.base.invariant import invariant
 from penstock.controller.errors import UnsupportedMetadata
 from penstock.controller.metadata import config_records as r
 from penstock.controller.metadata import token_records as t
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.metadata.kinds import KEPT_RESOURCES, ResourceType
+from penstock.controller.metadata.kinds import KEPT_RESOURCES, RecordKind, ResourceType
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.touched import Touched
 
 V = TypeVar("V")
@@ -131,12 +133,25 @@ def _token_removed(image: ClusterImage, record: t.DelegationTokenRemoved, _: Tou
     invariant(known is not None, "the token is there", id=record.token_id)
 
 
+def _reassignment_changed(image: ClusterImage, record: ReassignmentChanged, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    is_id = record.key.isdecimal() and record.key == str(int(record.key))
+    invariant(is_id, "the key is the id of a set", key=record.key)
+    for members in (record.target, record.before):
+        invariant(len(set(members)) == len(members), "a member is there once", members=members)
+    invariant(bool(record.target), "a set has a member", key=record.key)
+    image.configuration.carried.pop((record.KIND, record.key), None)
+    image.configuration.reassignments[record.replica_set_id] = record
+
+
 def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
     if image.metadata_level == FIRST_LEVEL:
         raise UnsupportedMetadata(
             f"metadata record of kind {record.kind}, version {record.version}: a newer release"
             " wrote it; start that release again"
         )
+    if record.kind == RecordKind.REASSIGNMENT_CHANGED and record.key.isdecimal():
+        image.configuration.reassignments.pop(ReplicaSetId(int(record.key)), None)
     carried = image.configuration.carried
     carried.pop((record.kind, record.key), None)  # the order is that of the last writing
     if not record.is_removal:
@@ -170,5 +185,6 @@ REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] 
     r.AclRemoved: _acl_removed,
     t.DelegationTokenChanged: _token_changed,
     t.DelegationTokenRemoved: _token_removed,
+    ReassignmentChanged: _reassignment_changed,
     r.CarriedRecord: _carried,
 }

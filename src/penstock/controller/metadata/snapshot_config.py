@@ -33,4 +33,5 @@ def configuration_records(image: ClusterImage) -> list[r.MetadataRecord]:
     found += [one for _, one in sorted(kept.credentials.items())]
     found += [one for _, one in sorted(kept.acls.items())]
     found += [one for _, one in sorted(kept.tokens.items())]
+    found += [one for _, one in sorted(kept.reassignments.items())]
     return [*found, *kept.carried.values()]
