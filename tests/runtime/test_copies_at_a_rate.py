@@ -260,3 +260,15 @@ def test_a_slave_that_asks_again_while_its_copy_rests_is_refused() -> None:
     copied.world.advance(60_000)
     assert copied.server.turns.resting_count == 0
     assert sum(isinstance(one, BaseBytes) for one in end.heard) == 1
+
+
+def test_a_base_that_writes_wait_for_is_copied_at_once() -> None:
+    copied = Copied(policy=AckPolicy(kind=PolicyKind.K_OF_N, required=3))
+    copied.log.checkpoint()
+    copied.world.run()
+    end = copied.greeted(BEHIND)
+    manifest = base_of(copied, end)
+    while (place := manifest.start_position + copied.sent(BEHIND)) < manifest.end_place:
+        wants(copied, end, place)
+        assert copied.sent(BEHIND) > place - manifest.start_position
+    assert copied.server.turns.pace.copied_bytes == 0
