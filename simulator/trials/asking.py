@@ -18,6 +18,7 @@ from harness.ids import as_brokers
 from penstock.base.ids import BrokerId, LeaderEpoch, PeerId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands import command as c
 from penstock.controller.errors import (
+    LeadershipLost,
     MetadataError,
     MetadataQueueFull,
     MetadataTimeout,
@@ -25,7 +26,6 @@ from penstock.controller.errors import (
     NotReplica,
     RefusedCommand,
 )
-from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.session.commands import SessionCommands
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import AnswerLost, NoSession

@@ -182,6 +182,18 @@ def test_what_a_key_takes_is_what_its_setting_takes(key: str) -> None:
     assert taken > 0
 
 
+def test_the_rate_of_copies_changes_by_kafkas_name_of_it_and_zero_is_no_rate() -> None:
+    key = "leader.replication.throttled.rate"
+    world = World()
+    world.set("1", key, "7")
+    assert world.dynamic.settings.replication.copy_bytes_per_second == 7
+    world.set("1", key, None)
+    assert world.dynamic.settings.replication.copy_bytes_per_second == 0
+    with pytest.raises(InvalidConfig):  # in Kafka nothing would be copied any more
+        checked(BROKER_CONFIGS[key], "0")
+    assert key in REFUSED_BROKER_KEYS["follower.replication.throttled.rate"]
+
+
 def test_each_key_has_a_default_that_it_takes_itself() -> None:
     for row in BROKER_CONFIGS.values():
         assert bool(row.setting) != bool(row.no_effect)

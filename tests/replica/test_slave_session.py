@@ -13,11 +13,13 @@ from penstock.base.ids import (
     ReplicaSetId,
     SyncStateSetEpoch,
 )
+from penstock.replica.copy_turns import CopyTurns
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
+from penstock.replication.copy_pace import CopyPace
 from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import NotMaster
 from penstock.replication.messages import Acknowledge, Begin, HaMessage, Hello, Reason, Refused
@@ -30,13 +32,17 @@ REPLICA_ID = 7
 
 
 def recorded_with(
-    replica_ids: dict[BrokerId, ReplicaId], slaves: tuple[int, ...] = (SLAVE,)
+    replica_ids: dict[BrokerId, ReplicaId],
+    slaves: tuple[int, ...] = (SLAVE,),
+    in_step: tuple[int, ...] | None = None,
+    policy: AckPolicy | None = None,
 ) -> Recorded:
+    """Slaves that are named are in step, unless `in_step` says otherwise."""
     return Recorded(
         replicas=as_brokers(MASTER, *slaves),
-        sync_state_set=as_brokers(MASTER, *slaves),
+        sync_state_set=as_brokers(MASTER, *(slaves if in_step is None else in_step)),
         sync_state_set_epoch=SyncStateSetEpoch(1),
-        policy=AckPolicy(),
+        policy=policy or AckPolicy(),
         replica_ids=replica_ids,
     )
 
@@ -44,23 +50,32 @@ def recorded_with(
 class Leading:
     """A master with some records, and what it sends to its slaves."""
 
-    def __init__(self, *, slaves: tuple[int, ...] = (SLAVE,), is_resuming: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        slaves: tuple[int, ...] = (SLAVE,),
+        in_step: tuple[int, ...] | None = None,
+        policy: AckPolicy | None = None,
+        config: ReplicationConfig | None = None,
+        batches: int = 5,
+        is_resuming: bool = False,
+    ) -> None:
         self.world = World()
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
         partition = self.log.open_partition(partition_number(0))
-        for number in range(5):
+        for number in range(batches):
             append(self.log, partition, size=500, fill=number)
         self.world.run()
         self.member = ReplicaSetMember(SET, BrokerId(MASTER), self.log, self.world.call_soon)
         replica_ids = {BrokerId(MASTER): ReplicaId(1)}
         replica_ids |= {slave: ReplicaId(REPLICA_ID) for slave in as_brokers(*slaves)}
-        recorded = recorded_with(replica_ids, slaves)
+        recorded = recorded_with(replica_ids, slaves, in_step, policy)
         self.set = MasterSet(
             self.member,
             recorded,
             EPOCH,
-            config=ReplicationConfig(),
+            config=config or ReplicationConfig(),
             clock=self.world,
             submit=self.submitted,
             is_resuming=is_resuming,
@@ -71,6 +86,7 @@ class Leading:
             self.set.begin()
         self.world.run()
         self.sent: list[HaMessage] = []
+        self.turns = CopyTurns(CopyPace(0, self.world), self.world)
 
     def submitted(self, _: MasterSet, change: Change) -> None:
         raise AssertionError(f"nothing has changed: {change}")
@@ -88,6 +104,7 @@ class Leading:
             ),
             send=self.sent.append,
             on_ready=lambda _: None,
+            turns=self.turns,
         )
         session.greet()
         return session

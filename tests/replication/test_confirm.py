@@ -169,3 +169,27 @@ def test_a_master_alone_in_step_is_enough_only_where_the_others_can_not_elect_wi
     policy = AckPolicy(kind=kind, required=required)
     membership = Membership(replicas=as_brokers(*replicas), committed=as_brokers(1), policy=policy)
     assert membership.is_enough(BrokerId(1)) is is_enough
+
+
+def test_writes_wait_for_whoever_is_in_step_or_may_be_in_a_moment() -> None:
+    assert in_step(A, B, replicas=3).waits_for(BrokerId(B), as_brokers(A))
+    assert not in_step(A, B, replicas=3).waits_for(BrokerId(C), as_brokers(A))
+    joining = changing((A, B), (A, B, C), AckPolicy())
+    assert joining.waits_for(BrokerId(C), as_brokers(A, B))
+    assert not joining.waits_for(BrokerId(D), as_brokers(A, B))
+
+
+def test_where_all_replicas_count_writes_wait_for_each_until_enough_in_step_are_there() -> None:
+    for policy in (QUORUM, TWO):
+        some = in_step(A, B, policy=policy, replicas=3)
+        assert not some.waits_for(BrokerId(C), as_brokers(A, B))
+        assert some.waits_for(BrokerId(C), as_brokers(A)), "B is in step, and away"
+        alone = in_step(A, policy=policy, replicas=3)
+        assert alone.waits_for(BrokerId(C), as_brokers(A, B)), "B is there, and has not caught up"
+
+
+def test_writes_wait_for_every_member_while_the_set_is_smaller_than_they_need() -> None:
+    two = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=2)
+    assert in_step(A, policy=two, replicas=3).waits_for(BrokerId(C), as_brokers(A))
+    assert not in_step(A, B, policy=two, replicas=3).waits_for(BrokerId(C), as_brokers(A, B))
+    assert not in_step(A, policy=ADAPTIVE, replicas=3).waits_for(BrokerId(C), as_brokers(A))

@@ -14,13 +14,12 @@ from penstock.controller.commands.command import (
     NewTopic,
     RegisterBroker,
 )
-from penstock.controller.errors import NotActiveController
+from penstock.controller.errors import LeadershipLost, NotActiveController
 from penstock.controller.metadata.levels import METADATA, TRANSACTIONS
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.controller.metadata.records import FeatureLevelChanged
 from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.controller.replicated_log import MachineIndex
-from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.image_installing import SLICE_RECORDS
 from penstock.runtime.io.clock import LoopScheduler
 from tests.runtime.session_cluster import Process, on_loop

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, PeerId, ReplicaSetId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, RequestId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -14,11 +14,13 @@ from penstock.controller.commands.command import (
     NewTopic,
 )
 from penstock.controller.errors import (
+    LeadershipLost,
     MetadataPolicyViolation,
     MetadataTimeout,
     RefusedCommand,
     UnknownBroker,
 )
+from penstock.controller.replicated_log import NO_LEADER
 from penstock.controller.session import DrainRequest, ElectRequest, TransferRequest
 from penstock.runtime.session.messages import ChangeControllers
 from tests.runtime.session_cluster import QUICK, on_loop, session_cluster
@@ -218,6 +220,39 @@ async def test_operations_go_to_the_active_controller() -> None:
             await client.commands.operate(
                 lambda number: ElectRequest(request_id=number, replica_set_id=ReplicaSetId(9))
             )
+
+
+@on_loop
+async def test_an_operation_of_unknown_outcome_is_asked_once_and_may_still_happen() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        client = (await cluster.broker()).client
+        asked = []
+
+        def drain(number: RequestId) -> DrainRequest:
+            asked.append(number)
+            return DrainRequest(request_id=number, broker_id=BrokerId(11))
+
+        for controller in cluster.controllers.values():
+            controller.brain.operation_error = LeadershipLost(NO_LEADER)
+        with pytest.raises(MetadataTimeout, match="may still happen"):
+            await client.commands.operate(drain)
+        assert len(asked) == 1
+
+
+@on_loop
+async def test_an_operation_whose_answer_is_lost_may_still_happen() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        client = (await cluster.broker()).client
+
+        def drain(number: RequestId) -> DrainRequest:
+            for session in client.open_sessions():
+                session.close("the link ends behind the request")
+            return DrainRequest(request_id=number, broker_id=BrokerId(11))
+
+        with pytest.raises(MetadataTimeout, match="may still happen"):
+            await client.commands.operate(drain)
 
 
 @on_loop

@@ -8,13 +8,14 @@ import pytest
 from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.controller.commands import command as c
 from penstock.controller.errors import (
+    LeadershipLost,
     MetadataError,
     MetadataPolicyViolation,
     MetadataQueueFull,
     NotActiveController,
 )
 from penstock.controller.replicated_log import Leadership
-from penstock.runtime.controller_driver import ControllerDriver, LeadershipLost
+from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.session.submitting import submit_in_parts
 
 COMMAND = c.CreateTopics(topics=tuple(c.NewTopic(name=f"t{at}") for at in range(120)))

@@ -19,7 +19,10 @@ _FLUSH = (
     " stable storage"
 )
 _TIER = "what is copied into the object store stays on the nodes, too"
-_THROTTLE = "replication is not throttled"
+_THROTTLE = (
+    "the rate of a broker (leader.replication.throttled.rate) holds for all copies to members that"
+    " are not in step, listed or not, as the partitions of a replica set are copied together"
+)
 
 
 def _row(  # noqa: PLR0917  the columns of the table below

@@ -10,7 +10,8 @@
         TokenNotFound, NotOwnerOfToken, TokenExpired
         BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
       MetadataUnavailable        the command is valid; the metadata log did not (or may not) take it
-        NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
+        NotActiveController (LeadershipLost: it may have taken it), MetadataTimeout
+        MetadataQueueFull, MetadataLogFull, MetadataLogFenced
       CorruptMetadata, UnsupportedMetadata      metadata on disk that cannot be read
 
 A refused command is an expected outcome: these classes are values in the results of single topics
@@ -212,6 +213,18 @@ class MetadataUnavailable(MetadataError):
 class NotActiveController(MetadataUnavailable):
     def __init__(self, controller_id: PeerId) -> None:
         super().__init__(f"Not the active controller; that is {controller_id} (-1: unknown).")
+        self.controller_id = controller_id
+
+
+class LeadershipLost(NotActiveController):
+    """The change was proposed, and whether it is committed is up to the next leader."""
+
+    def __init__(self, controller_id: PeerId) -> None:
+        MetadataUnavailable.__init__(
+            self,
+            "The active controller was replaced while it wrote the change; the change may still"
+            " happen.",
+        )
         self.controller_id = controller_id
 
 

@@ -304,6 +304,7 @@ class Node:
         manager.on_member_closed.append(self._broker.remove_member)
         manager.on_member_closed.append(self._share_producers)
         manager.on_member_fenced.append(self._on_set_fenced)
+        self._dynamic.follow(lambda now: manager.server.use_config(now.replication))
         registration.manager, registration.controller = manager, sessions
         start_audit(self._front, self._supervisor.run_once)
         self._sessions, self._manager = sessions, manager

@@ -1,7 +1,8 @@
 """The master's side of an install: serves a base, the manifest first, then the bytes asked for.
 
 The slave asks for one BaseBytes after another, so that a copy takes the memory of one and continues
-after a lost link where it stopped.
+after a lost link where it stopped. A request waits for its turn where copies have a rate
+(copy_turns.py); the files are kept meanwhile.
 
 Source: as install.py, which is the other side.
 """
@@ -15,6 +16,7 @@ from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.replica.copy_turns import Copying, CopyTurns
 from penstock.replication.messages import (
     BASE_BYTES_MAX,
     BaseBytes,
@@ -26,10 +28,13 @@ from penstock.replication.messages import (
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.base_export import BaseExport
 
+PACED_BYTES_MAX = 256 << 10
+"""Of one message where copies have a rate: a larger one would hold up all other copies for long."""
+
 log = logging.getLogger(__name__)
 
 
-class Receiver(Protocol):
+class Receiver(Copying, Protocol):
     """The session of the installing slave (slave_session.py)."""
 
     replica_set_id: ReplicaSetId
@@ -43,12 +48,19 @@ class ServedBase:
     """One base that one slave copies. Its files are kept until `close`."""
 
     def __init__(
-        self, own_log: SetLog, session: Receiver, send: Callable[[HaMessage], None]
+        self,
+        own_log: SetLog,
+        session: Receiver,
+        send: Callable[[HaMessage], None],
+        turns: CopyTurns,
     ) -> None:
         self._log = own_log
         self._session = session
         self._send = send
+        self._turns = turns
         self._export: BaseExport | None = None
+        self._wanted: BaseBytesWanted | None = None
+        """The request that waits for its turn."""
         self._is_reading = False
         self._is_closed = False
 
@@ -99,8 +111,21 @@ class ServedBase:
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return
         self._is_reading = True
-        size = min(max(message.bytes_max, 1), BASE_BYTES_MAX)
-        self._export.read(position, size, partial(self._read, position))
+        self._wanted = message
+        self.take_turn()
+
+    def take_turn(self) -> None:
+        """Read what was requested last, unless the session has to rest before."""
+        message, export = self._wanted, self._export
+        if message is None or export is None:
+            return
+        if not self._turns.may_send(self._session):
+            export.keep()
+            return
+        self._wanted = None
+        is_paced = self._turns.pace.bytes_per_second > 0 and self._session.may_wait
+        size = min(max(message.bytes_max, 1), PACED_BYTES_MAX if is_paced else BASE_BYTES_MAX)
+        export.read(message.position, size, partial(self._read, message.position))
 
     def _read(self, position: int, data: memoryview | None, error: PlatformError | None) -> None:
         self._is_reading = False
@@ -111,6 +136,8 @@ class ServedBase:
             self._failed(error)
             return
         session = self._session
+        if session.may_wait:
+            self._turns.pace.sent(len(data))
         self._send(BaseBytes(session.replica_set_id, session.leader_epoch, position, data))
 
     def _failed(self, error: PlatformError) -> None:
@@ -121,6 +148,7 @@ class ServedBase:
     def close(self) -> None:
         """Release the files of the base."""
         self._is_closed = True
+        self._wanted = None
         if self._export is not None:
             self._export.release()
             self._export = None

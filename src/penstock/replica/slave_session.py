@@ -5,7 +5,8 @@
 
 A session buffers no log bytes: a run is read when the link has room for it, from the page cache on
 the loop, or off the loop if the disk is needed. A slow slave thus costs no memory, and delays
-neither other slaves nor other sets on its link.
+neither other slaves nor other sets on its link. What a slave is sent that is not in step waits for
+its turn where copies have a rate (copy_turns.py).
 
 Source: RocketMQ's HAConnection. Written bytes of the own log are sent, confirmed or not; every run
 carries the confirm position.
@@ -21,6 +22,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch, Position
 from penstock.base.invariant import invariant
 from penstock.frames.run import ColdRun, Run
+from penstock.replica.copy_turns import CopyTurns
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.served_base import ServedBase
 from penstock.replica.shape import shape_of
@@ -38,6 +40,7 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
+from penstock.replication.sync_state import SyncStateKeeper
 from penstock.storage.errors import NoFrameBegins
 
 log = logging.getLogger(__name__)
@@ -49,6 +52,9 @@ class Mastership(Protocol):
     member: ReplicaSetMember
     config: ReplicationConfig
     leader_epoch: LeaderEpoch
+    is_resuming: bool
+    keeper: SyncStateKeeper
+    sessions: dict[BrokerId, SlaveSession]
 
     def greeted(self, session: SlaveSession) -> None:
         """A slave has sent Hello."""
@@ -90,6 +96,7 @@ class SlaveSession:
         *,
         send: Callable[[HaMessage], None],
         on_ready: Callable[[SlaveSession], None],
+        turns: CopyTurns,
     ) -> None:
         self.master_set = master_set
         self.broker_id = broker_id
@@ -97,6 +104,8 @@ class SlaveSession:
         self.incarnation = hello.incarnation
         self.is_streaming = False
         self.is_closed = False
+        self.is_resting = False
+        """Whether it waits for its turn."""
         self.acknowledged = self.whole_from = Position(0)
         self.greeted_ms = 0
         """When its Hello was answered."""
@@ -105,6 +114,7 @@ class SlaveSession:
         self._shape = hello.shape
         self._send = send
         self._on_ready = on_ready
+        self._turns = turns
         self._sent_confirm = self._checked_until = Position(0)
         self._is_loading = False
         self._base: ServedBase | None = None
@@ -152,7 +162,7 @@ class SlaveSession:
         """Have the log export a base; its manifest is sent when it is ready."""
         self._drop_base()
         self.master_set.base_wanted(self.broker_id)
-        self._base = ServedBase(self.master_set.member.log, self, self._send)
+        self._base = ServedBase(self.master_set.member.log, self, self._send, self._turns)
         self._base.begin(is_newest_only=message.newest_only)
 
     def base_bytes_wanted(self, message: BaseBytesWanted) -> None:
@@ -172,7 +182,7 @@ class SlaveSession:
     @property
     def has_run(self) -> bool:
         """Whether a run can be sent now if the link is writable."""
-        if not self.is_streaming or self._is_loading:
+        if not self.is_streaming or self._is_loading or self.is_resting:
             return False
         has_room = self.next_position - self.acknowledged < self.master_set.config.in_flight_bytes
         return has_room and self.next_position < self.master_set.member.log.written_position
@@ -182,13 +192,26 @@ class SlaveSession:
         """Whether the confirm position is higher than the slave was told."""
         return self.is_streaming and self.master_set.member.confirm_position > self._sent_confirm
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether neither writes nor a resumption wait for what the slave is sent."""
+        mastership = self.master_set
+        if mastership.is_resuming or mastership.keeper.is_in_step(self.broker_id):
+            return False
+        sessions = mastership.sessions.values()
+        following = (session.broker_id for session in sessions if session.is_streaming)
+        present = (mastership.member.own_id, *following)
+        return not mastership.keeper.membership.waits_for(self.broker_id, present)
+
     def wake(self) -> None:
-        """The log has more bytes, or the confirm position has advanced."""
+        """The log has more bytes, the confirm position has advanced, or a copy has its turn."""
+        if self._base is not None:
+            self._base.take_turn()
         self._on_ready(self)
 
     def send_one(self) -> None:
-        """Send one run, or only the confirm position if there are no bytes to send."""
-        if not self.has_run:
+        """Send one run, or only the confirm position if there are no bytes to send now."""
+        if not self.has_run or (self.may_wait and not self._turns.may_send(self)):
             self.send_confirm()
             return
         try:
@@ -230,6 +253,8 @@ class SlaveSession:
                 run.data,
             )
         )
+        if self.may_wait:
+            self._turns.pace.sent(len(run.data))
         end = run.end_position if run.next_position < 0 else run.next_position
         is_onward = self.next_position <= run.position < end
         invariant(is_onward, "runs are sent in order", at=run.position, sent=self.next_position)
@@ -276,6 +301,7 @@ class SlaveSession:
         self.is_closed = True
         self.is_streaming = False
         self._drop_base()
+        self._turns.leave(self)
         self.master_set.gone(self)
 
     def _drop_base(self) -> None:

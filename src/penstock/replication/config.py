@@ -67,6 +67,12 @@ class ReplicationConfig:
     """Bytes sent and not yet acknowledged, for each set and slave. Bounds memory, and keeps a set
     that catches up from delaying the other sets on the same link."""
 
+    copy_bytes_per_second: Annotated[int, Ge(0), Le((1 << 63) - 1), Unit("bytes/s")] = 0
+    """How much this broker, as the master of its sets, sends in a second to all members together
+    that are not in step: new, moved, wiped or left behind. 0: without a bound. Members of the
+    sync-state set are never held up. Keep it above what producers write to the sets that are
+    copied, or a copy does not end. (leader.replication.throttled.rate)"""
+
     first_sync: FirstSync = FirstSync.EVERYTHING
     """Where a slave with an empty log begins. `newest-segment` copies little at first, but the
     slave joins the sync-state set, and can be elected, only once its master has deleted everything

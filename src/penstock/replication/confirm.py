@@ -20,7 +20,7 @@ flight); Raft 5.4.2 for the last rule and section 6 (joint majorities) for the c
 sets. It deliberately knows nothing of connections, time-outs or logs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.base.ack_policy import AckPolicy
@@ -58,6 +58,21 @@ class Membership:
         if not self.policy.counts_replicas:
             return is_alone_in_step
         return is_alone_in_step and all(count == 1 for _, count in self.demands())
+
+    def waits_for(self, member: BrokerId, present: Collection[BrokerId]) -> bool:
+        """Whether what `member` does not hold yet holds up writes.
+
+        It counts now, or may in a moment; or the policy counts all replicas, and those of the
+        effective set that are `present` (the master included) are too few; or the set is smaller
+        than it may be for writes.
+        """
+        if member in self.effective or len(self.committed) < self.policy.minimum:
+            return True
+        able = {*present} & {*self.effective}
+        return any(
+            member in some and len(able.intersection(some)) < count
+            for some, count in self.demands()
+        )
 
     def possible_voters(self) -> tuple[tuple[BrokerId, ...], ...]:
         """Return each set of members that may elect a master now, as far as is known."""

@@ -37,6 +37,7 @@ from penstock.controller.commands.command import Command
 from penstock.controller.commands.context import Result
 from penstock.controller.controller import Controller
 from penstock.controller.errors import (
+    LeadershipLost,
     MetadataError,
     MetadataPolicyViolation,
     MetadataQueueFull,
@@ -68,10 +69,6 @@ _NO_TERM = ControllerEpoch(-1)
 
 _WATCHERS_MAX = 10_000
 """Callers that may wait for entries to be applied."""
-
-
-class LeadershipLost(NotActiveController):
-    """The command was proposed, and whether its entry commits is decided by the next leader."""
 
 
 @dataclass(slots=True)

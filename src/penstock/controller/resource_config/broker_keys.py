@@ -30,12 +30,15 @@ _THREADS = "a node has one event loop, and as many threads as its disks need"
 _CLEANER = "one housekeeper for each node cleans, one partition at a time"
 _CLEANER_RATE = "the rate is that of the housekeeper, log.housekeeper_bytes_per_second"
 _CLEANER_PAUSE = "the housekeeper looks every second for what is to be cleaned"
-_THROTTLE = "replication is not throttled"
+_DIRECTORIES = "a replica set is not moved between the directories of a node"
 _TRANSACTIONS = "the first batch of a transaction in a partition is always verified"
 
 REFUSED_BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "is a property of replica sets: change a set with `penstock set unclean`",
+        "follower.replication.throttled.rate": "does nothing here, as masters send copies and their"
+        " slaves do not ask for them: set leader.replication.throttled.rate on the brokers that"
+        " lead",
     }
 )
 """Names that a user may know, each with what to do instead."""
@@ -79,11 +82,6 @@ def _idle(key: str, default: str, why: str, *, kind: ConfigType, parse: Parse) -
 
 def _threads(key: str, default: int, why: str = _THREADS) -> ResourceKey:
     return _idle(key, str(default), why, kind=_INT, parse=number(1, INT32_MAX))
-
-
-def _rate(key: str) -> ResourceKey:
-    parse = number(0, INT64_MAX)
-    return _idle(key, str(INT64_MAX), _THROTTLE, kind=_LONG, parse=parse)
 
 
 def _fraction(text: str) -> str:
@@ -136,6 +134,14 @@ _KAFKA_ROWS = (
         "A producer id not heard of for this long is forgotten.",
         setting="log.producer_id_expiration_ms",
     ),
+    _setting(
+        "leader.replication.throttled.rate",
+        number(1, INT64_MAX),
+        "Bytes per second that the broker sends to members that are not in step. To have no bound,"
+        " delete it or set the largest number.",
+        kind=_LONG,
+        setting="replication.copy_bytes_per_second",
+    ),
     _threads("background.threads", 10),
     _threads("num.io.threads", 8),
     _threads("num.network.threads", 3),
@@ -156,9 +162,13 @@ _KAFKA_ROWS = (
         kind=_LONG,
         parse=number(0, INT64_MAX),
     ),
-    _rate("leader.replication.throttled.rate"),
-    _rate("follower.replication.throttled.rate"),
-    _rate("replica.alter.log.dirs.io.max.bytes.per.second"),
+    _idle(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        str(INT64_MAX),
+        _DIRECTORIES,
+        kind=_LONG,
+        parse=number(0, INT64_MAX),
+    ),
     _idle(
         "transaction.partition.verification.enable",
         "true",

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Queue
 
 from penstock.base.ports import Disk
-from penstock.housekeeper.bucket import TokenBucket
+from penstock.base.token_bucket import TokenBucket
 from penstock.housekeeper.messages import Job
 from penstock.housekeeper.metered import MeteredDisk
 from penstock.housekeeper.serving import receive, serve

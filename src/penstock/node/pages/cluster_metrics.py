@@ -15,6 +15,7 @@ from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.layers import ALL_BROKERS
 from penstock.net.peer import PeerSecurity
 from penstock.node.control_plane import ControlPlane
+from penstock.replica.copy_turns import CopyTurns
 from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.replica_manager import ReplicaManager
 
@@ -189,7 +190,31 @@ def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
         "Times a master stopped to confirm because nobody had answered it for the lease.",
         manager.lease_losses,
     )
+    yield from _copy_metrics(manager.server.turns)
     yield from damage_metrics(manager)
+
+
+def _copy_metrics(turns: CopyTurns) -> Iterator[Metric]:
+    yield _counter(
+        "penstock_replication_copied_bytes",
+        "Bytes of logs sent to members that were not in step, and that no write waited for.",
+        turns.pace.copied_bytes,
+    )
+    yield GaugeMetricFamily(
+        "penstock_replication_copy_bytes_per_second",
+        "Bound of penstock_replication_copied_bytes_total in a second; 0: none.",
+        turns.pace.bytes_per_second,
+    )
+    yield _counter(
+        "penstock_replication_copy_rests",
+        "Times that a copy had to wait for its turn, since the rate allowed no more.",
+        turns.rests,
+    )
+    yield GaugeMetricFamily(
+        "penstock_replication_copies_resting",
+        "Copies to members of sets that wait for their turn now.",
+        turns.resting_count,
+    )
 
 
 def damage_metrics(manager: ReplicaManager) -> Iterator[Metric]:

@@ -70,6 +70,7 @@ _OWN_MEANING = (
     "max.connections.per.ip.overrides",
     "max.connection.creation.rate",
     "producer.id.expiration.ms",
+    "leader.replication.throttled.rate",
 )
 _SECRET_WORDS = ("secret", "password")
 

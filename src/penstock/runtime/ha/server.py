@@ -24,10 +24,12 @@ from typing import assert_never
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.net.peer import PeerLink
+from penstock.replica.copy_turns import CopyTurns
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.slave_session import SlaveSession
 from penstock.replication.config import ReplicationConfig
+from penstock.replication.copy_pace import CopyPace
 from penstock.replication.messages import (
     Acknowledge,
     BaseBytes,
@@ -77,6 +79,12 @@ class HaServer:
         self.newest_epoch_of = newest_epoch_of
         self.sets: dict[ReplicaSetId, MasterSet] = {}
         self.links: list[ServedLink] = []
+        self.turns = CopyTurns(CopyPace(config.copy_bytes_per_second, clock), scheduler)
+        """The rate of what members are sent that are not in step, over all links."""
+
+    def use_config(self, config: ReplicationConfig) -> None:
+        """Go by what can change while the process runs: the rate of copies."""
+        self.turns.use_rate(config.copy_bytes_per_second)
 
     def on_link(self, link: PeerLink) -> None:
         """Accept the link of a slave's process."""
@@ -105,6 +113,7 @@ class HaServer:
         """Check time-outs; call several times in each keep-alive interval."""
         for master_set in list(self.sets.values()):
             master_set.tick()
+        self.turns.look()
         for served in list(self.links):
             served.live.tick()
 
@@ -194,6 +203,7 @@ class ServedLink:
             hello,
             send=self.live.send,
             on_ready=self._is_ready,
+            turns=server.turns,
         )
         self._sessions[set_id] = session
         session.greet()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from penstock.base.errors import PlatformError
 from penstock.base.ids import PeerId
 from penstock.base.ports import Scheduler
-from penstock.controller.errors import NotActiveController
+from penstock.controller.errors import LeadershipLost, NotActiveController
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.raft.errors import ProposalDropped, RaftError, TransferRefused
 from penstock.raft.ids import RaftIndex
@@ -71,7 +71,12 @@ class MemberChanges:
             self._end_transfer(None)
 
     def fail_changes(self, error: PlatformError) -> None:
-        """Answer all changes with `error`; one that is committed all the same comes into force."""
+        """Answer all changes with `error`; one that is committed all the same comes into force.
+
+        So who lost the lead does not say that it is not active, after which others would be asked.
+        """
+        if isinstance(error, NotActiveController):
+            error = LeadershipLost(error.controller_id)
         changes, self._changes = self._changes, {}
         for done in changes.values():
             self._tell_later(done, error)

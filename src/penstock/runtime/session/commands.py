@@ -5,7 +5,7 @@ never sent, is sent elsewhere until `command_timeout_ms`. A command without an a
 committed: it is repeated only if that has no further effect (REPEATABLE). Any other, such as
 CreateTopics, whose repetition would be refused because the topic exists, fails with
 MetadataTimeout, and the caller has to check. So does a repeatable one that no controller accepts
-after a lost answer.
+after a lost answer, and so does an operation.
 
 If the active controller is this process, its driver is called directly.
 """
@@ -19,6 +19,7 @@ from penstock.base.ports import Clock
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.errors import (
+    LeadershipLost,
     MetadataError,
     MetadataQueueFull,
     MetadataTimeout,
@@ -28,7 +29,6 @@ from penstock.controller.errors import (
 )
 from penstock.controller.replicated_log import MachineIndex
 from penstock.controller.session import OperationAnswer, StatusAnswer, StatusRequest, Submit
-from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.session.active import ActiveTracker
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import AnswerLost, ControllerSession, NoSession
@@ -197,6 +197,7 @@ class SessionCommands:
             raise MetadataTimeout(timeout_ms)
 
     async def _operate(self, make: Callable[[RequestId], Operation]) -> str:
+        began_ms = self._clock.monotonic_ms()
         delay_ms = _RETRY_MS_MIN
         while True:
             news, target = self._tracker.news, self._tracker.active_id
@@ -205,6 +206,8 @@ class SessionCommands:
                 if isinstance(answer, OperationAnswer) and not answer.error:
                     return answer.text
                 raise _error_of(answer)
+            except (AnswerLost, LeadershipLost) as error:
+                raise MetadataTimeout(self._clock.monotonic_ms() - began_ms) from error
             except NotActiveController as error:
                 self._tracker.on_refusal(target, error.controller_id)
             except NoSession:

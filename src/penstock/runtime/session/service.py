@@ -22,7 +22,12 @@ from penstock.controller.active.context import Send, SubmitDone
 from penstock.controller.active.context import Submit as SubmitByBrain
 from penstock.controller.commands.codec import decode_command, encode_answer, encode_error
 from penstock.controller.commands.command import Command
-from penstock.controller.errors import MetadataError, MetadataQueueFull, NotActiveController
+from penstock.controller.errors import (
+    LeadershipLost,
+    MetadataError,
+    MetadataQueueFull,
+    NotActiveController,
+)
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
     NO_HEARTBEAT,
@@ -41,7 +46,7 @@ from penstock.controller.session import (
     TransferRequest,
 )
 from penstock.net.peer import PeerFrameTooLarge, PeerLink
-from penstock.runtime.controller_driver import ControllerDriver, LeadershipLost
+from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.session.channel import (
     LinkChannel,
     LocalChannel,

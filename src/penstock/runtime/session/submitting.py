@@ -5,8 +5,8 @@ from typing import Any, TypeVar, cast
 
 from penstock.controller.commands.command import Command
 from penstock.controller.commands.parts import parts_of
-from penstock.controller.errors import MetadataError
-from penstock.runtime.controller_driver import ControllerDriver, LeadershipLost
+from penstock.controller.errors import LeadershipLost, MetadataError
+from penstock.runtime.controller_driver import ControllerDriver
 
 R = TypeVar("R")
 

@@ -54,9 +54,14 @@ class BaseExport:
         self.manifest = manifest
         self._heard()
 
-    def _heard(self) -> None:
+    def keep(self) -> None:
+        """Keep the files until the next read or `release`: it is the owner who delays the read."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def _heard(self) -> None:
+        self.keep()
         scheduler = self._parts.writer.scheduler
         self._timer = scheduler.call_later(SILENCE_MS, self.release)
 
@@ -117,8 +122,7 @@ class BaseExport:
         if self.is_released:
             return
         self.is_released = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self.keep()
         self._parts.store.guard.leave(self._ticket)
         self.on_released(self)
 

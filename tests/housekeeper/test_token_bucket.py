@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.housekeeper.bucket import BURST_US, TokenBucket
+from penstock.base.token_bucket import BURST_US, TokenBucket
 
 SECOND = 1_000_000
 
