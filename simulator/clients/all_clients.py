@@ -17,6 +17,7 @@ from simulator.clients.inquirer import Inquirer
 from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
+from simulator.clients.quotas.limited import Limited
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
@@ -62,6 +63,7 @@ class Clients:
         self.streams: Application | None = None
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
+        self.limited: list[Limited] = []
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -154,6 +156,12 @@ class Clients:
         if self._shape.streams:
             self.streams = Application(self._simulation, self.world, self._shape.streams)
             self.streams.start(self._start)
+        for number in range(self._shape.limited):
+            name = f"limited-{number}"
+            one = Limited(world=self.world, name=name, random=self._simulation.random(name))
+            self.limited.append(one)
+            self._writers.append(self._start(name, [one.run()]))
+            self._start(f"{name}-look", [one.look()])
 
     def _start_access(self) -> None:
         """Administrators of access, with the users that they make, and who looks after them."""
@@ -321,8 +329,9 @@ class Clients:
         return findings
 
     def access_behind(self) -> list[str]:
-        """Name the brokers that do not say yet who may what."""
-        return [] if self.auditor is None else [*self.auditor.behind()]
+        """Name the brokers that do not say yet who may what, and how much."""
+        rules = [] if self.auditor is None else [*self.auditor.behind()]
+        return rules + [text for one in self.limited for text in one.behind()]
 
     def tasks_behind(self) -> list[str]:
         """Name what nobody works on, in the application of the run."""

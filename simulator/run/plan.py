@@ -211,6 +211,8 @@ class Shape:
     millionths, and another one has a slower one."""
     administrators: int = 0
     """So many change rules of access and users, see clients/access; 0: everybody may everything."""
+    limited: int = 0
+    """So many clients set themselves quotas and take more, see clients/quotas/limited.py."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 
