@@ -11,6 +11,8 @@ from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.access.administrator import Administrator
 from simulator.clients.access.auditor import Auditor, make_first_rules
 from simulator.clients.administrators.inspector import Inspector
+from simulator.clients.audited.reader import RowReader
+from simulator.clients.audited.visitor import Visitor
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.inquirer import Inquirer
@@ -64,6 +66,7 @@ class Clients:
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
         self.limited: list[Limited] = []
+        self.rows: RowReader | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -162,6 +165,20 @@ class Clients:
             self.limited.append(one)
             self._writers.append(self._start(name, [one.run()]))
             self._start(f"{name}-look", [one.look()])
+        if self._shape.audited:
+            self._start_audited()
+
+    def _start_audited(self) -> None:
+        visitors: list[Visitor] = []
+        for number in range(self._shape.audited):
+            name = f"audited-{number}"
+            one = Visitor(world=self.world, name=name, random=self._simulation.random(name))
+            visitors.append(one)
+            self._writers.append(self._start(name, [one.run()]))
+        name = "row-reader"
+        random = self._simulation.random(name)
+        self.rows = RowReader(world=self.world, random=random, visitors=visitors)
+        self._start(name, [self.rows.run()])
 
     def _start_access(self) -> None:
         """Administrators of access, with the users that they make, and who looks after them."""

@@ -213,6 +213,9 @@ class Shape:
     """So many change rules of access and users, see clients/access; 0: everybody may everything."""
     limited: int = 0
     """So many clients set themselves quotas and take more, see clients/quotas/limited.py."""
+    audited: int = 0
+    """So many clients know what they did, which rows of the audit have to say as well; 0: brokers
+    have no audit. See clients/audited."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 

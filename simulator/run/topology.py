@@ -51,6 +51,8 @@ SHARES_BYTES = 2_000
 PARTITIONS = 2
 """Of the internal topic, in runs with groups or movers."""
 
+AUDIT_FOLD_MS = 1_000
+
 WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
 
@@ -135,6 +137,8 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         broker=BrokerConfig(
             housekeeping_interval_ms=_housekeeping_ms(shape),
             slave_reads=SlaveReads(shape.slave_reads),
+            audit=shape.audited > 0,
+            audit_fold_ms=AUDIT_FOLD_MS,
         ),
         log=_log(shape),
         replication=_replication(),

@@ -3,7 +3,7 @@
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
-                       ─► quotas ─► plan
+                       ─► quotas ─► audit ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -50,6 +50,7 @@ SLAVE_READS_SHARE = 0.2
 ACCESS_SHARE = 0.3
 DAMAGED_LEVELS_SHARE = 0.8
 QUOTAS_SHARE = 0.25
+AUDIT_SHARE = 0.25
 SPLIT_MS = 5_000
 """Some segments are split by then."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
@@ -80,6 +81,7 @@ def varied(plan: Plan) -> Plan:
         "access": _with_access,
         "damaged levels": _damaged_levels,
         "quotas": _with_quotas,
+        "audit": _audited,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -324,6 +326,13 @@ def _with_quotas(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= QUOTAS_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, limited=draw.choice((1, 1, 2))))
+
+
+def _audited(plan: Plan, draw: random.Random) -> Plan:
+    """Have brokers fold what clients do on a share of the plans."""
+    if draw.random() >= AUDIT_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, audited=draw.choice((1, 1, 2))))
 
 
 def _damaged_levels(plan: Plan, draw: random.Random) -> Plan:

@@ -168,8 +168,8 @@ class Limited:
     async def _take(self, link: BrokerLink, free: BrokerLink, taking: Taking, meter: Meter) -> None:
         is_obedient = self.random.random() < OBEDIENT_SHARE
         for _ in range(self.random.randint(*BURSTS)):
-            if self.world.is_over:
-                return
+            if self.world.is_stopping:
+                raise LinkFailed("the round ends early")
             burst = await taking.ask(link, self.random.choice(BURST), DELAY_SECONDS_MAX)
             self.judged += len(burst)
             told_ms = max(one.told_ms for one in burst)
