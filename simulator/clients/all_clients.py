@@ -10,6 +10,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.access.administrator import Administrator
 from simulator.clients.access.auditor import Auditor, make_first_rules
+from simulator.clients.access.token_holder import TokenHolder
 from simulator.clients.administrators.inspector import Inspector
 from simulator.clients.audited.reader import RowReader
 from simulator.clients.audited.visitor import Visitor
@@ -65,6 +66,7 @@ class Clients:
         self.streams: Application | None = None
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
+        self.token_holders: list[TokenHolder] = []
         self.limited: list[Limited] = []
         self.rows: RowReader | None = None
         self.woken: list[tuple[str, int, int]] = []
@@ -197,6 +199,11 @@ class Clients:
             administrators=administrators,
         )
         self._start(name, [self.auditor.run()])
+        for number in range(self._shape.token_holders):
+            name = f"tokens-{number}"
+            holder = TokenHolder(world=self.world, name=name, random=self._simulation.random(name))
+            self.token_holders.append(holder)
+            self._start(name, [holder.run()])
 
     def _start_direct_readers(self) -> None:
         for host in self.world.brokers.values():
@@ -348,7 +355,8 @@ class Clients:
     def access_behind(self) -> list[str]:
         """Name the brokers that do not say yet who may what, and how much."""
         rules = [] if self.auditor is None else [*self.auditor.behind()]
-        return rules + [text for one in self.limited for text in one.behind()]
+        tokens = [text for one in self.token_holders for text in one.behind()]
+        return rules + tokens + [text for one in self.limited for text in one.behind()]
 
     def tasks_behind(self) -> list[str]:
         """Name what nobody works on, in the application of the run."""

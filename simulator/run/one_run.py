@@ -42,7 +42,15 @@ from simulator.run.cluster import NotFormed, SimCluster
 from simulator.run.last_scrub import LastScrub
 from simulator.run.plan import OPERATIONS, Fault, FaultKind, Plan
 from simulator.run.server import Server
-from simulator.run.topology import LEASE_MS, ROOT, ROOTS_PASSWORD, USERS_FILE, clock_rate
+from simulator.run.topology import (
+    LEASE_MS,
+    ROOT,
+    ROOTS_PASSWORD,
+    TOKENS_FILE,
+    TOKENS_SECRET,
+    USERS_FILE,
+    clock_rate,
+)
 from simulator.trials.raft_walks import RaftWalks
 
 LOOK_SECONDS = 0.03
@@ -112,6 +120,9 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
         users_file = secret_file.parent / USERS_FILE
         users_file.write_text(f"{ROOT}:{ROOTS_PASSWORD}\n")
         users_file.chmod(0o600)
+        tokens_file = secret_file.parent / TOKENS_FILE
+        tokens_file.write_text(f"{TOKENS_SECRET}\n")
+        tokens_file.chmod(0o600)
 
         async def story(simulation: Simulation) -> None:
             run = Run(simulation, plan, secret_file, result)

@@ -211,6 +211,9 @@ class Shape:
     millionths, and another one has a slower one."""
     administrators: int = 0
     """So many change rules of access and users, see clients/access; 0: everybody may everything."""
+    token_holders: int = 0
+    """So many make delegation tokens and log in by them, where administrators are and wall clocks
+    agree; see clients/access/token_holder.py."""
     limited: int = 0
     """So many clients set themselves quotas and take more, see clients/quotas/limited.py."""
     audited: int = 0
