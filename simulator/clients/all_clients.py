@@ -10,13 +10,17 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.access.administrator import Administrator
 from simulator.clients.access.auditor import Auditor, make_first_rules
+from simulator.clients.access.token_holder import TokenHolder
 from simulator.clients.administrators.inspector import Inspector
+from simulator.clients.audited.reader import RowReader
+from simulator.clients.audited.visitor import Visitor
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.inquirer import Inquirer
 from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
+from simulator.clients.quotas.limited import Limited
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
@@ -62,6 +66,9 @@ class Clients:
         self.streams: Application | None = None
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
+        self.token_holders: list[TokenHolder] = []
+        self.limited: list[Limited] = []
+        self.rows: RowReader | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -154,6 +161,26 @@ class Clients:
         if self._shape.streams:
             self.streams = Application(self._simulation, self.world, self._shape.streams)
             self.streams.start(self._start)
+        for number in range(self._shape.limited):
+            name = f"limited-{number}"
+            one = Limited(world=self.world, name=name, random=self._simulation.random(name))
+            self.limited.append(one)
+            self._writers.append(self._start(name, [one.run()]))
+            self._start(f"{name}-look", [one.look()])
+        if self._shape.audited:
+            self._start_audited()
+
+    def _start_audited(self) -> None:
+        visitors: list[Visitor] = []
+        for number in range(self._shape.audited):
+            name = f"audited-{number}"
+            one = Visitor(world=self.world, name=name, random=self._simulation.random(name))
+            visitors.append(one)
+            self._writers.append(self._start(name, [one.run()]))
+        name = "row-reader"
+        random = self._simulation.random(name)
+        self.rows = RowReader(world=self.world, random=random, visitors=visitors)
+        self._start(name, [self.rows.run()])
 
     def _start_access(self) -> None:
         """Administrators of access, with the users that they make, and who looks after them."""
@@ -172,6 +199,11 @@ class Clients:
             administrators=administrators,
         )
         self._start(name, [self.auditor.run()])
+        for number in range(self._shape.token_holders):
+            name = f"tokens-{number}"
+            holder = TokenHolder(world=self.world, name=name, random=self._simulation.random(name))
+            self.token_holders.append(holder)
+            self._start(name, [holder.run()])
 
     def _start_direct_readers(self) -> None:
         for host in self.world.brokers.values():
@@ -321,8 +353,10 @@ class Clients:
         return findings
 
     def access_behind(self) -> list[str]:
-        """Name the brokers that do not say yet who may what."""
-        return [] if self.auditor is None else [*self.auditor.behind()]
+        """Name the brokers that do not say yet who may what, and how much."""
+        rules = [] if self.auditor is None else [*self.auditor.behind()]
+        tokens = [text for one in self.token_holders for text in one.behind()]
+        return rules + tokens + [text for one in self.limited for text in one.behind()]
 
     def tasks_behind(self) -> list[str]:
         """Name what nobody works on, in the application of the run."""

@@ -4,7 +4,8 @@
     answer = await link.call(ApiKey.METADATA, 9, fields)
     link.send(...), await link.receive()        several requests under way, answered in order
 
-Any error raises LinkFailed, and the link can not be used afterwards.
+Any error raises LinkFailed, and the link can not be used afterwards. A client without a quota that
+is told to wait ends with ToldToWait, which is a finding.
 """
 
 import asyncio
@@ -24,11 +25,18 @@ ANSWER_BYTES_MAX = 16 << 20
 
 Buffer = bytes | bytearray | memoryview
 
+CLIENT_ID = "sim"
+"""Of all clients that never have a quota."""
+
 _SIZE = struct.Struct(">i")
 
 
 class LinkFailed(Exception):
     """The connection is gone, too slow, or answers nonsense."""
+
+
+class ToldToWait(Exception):
+    """A client that has no quota was told a delay."""
 
 
 class BrokerLink:
@@ -38,6 +46,7 @@ class BrokerLink:
         self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.host = host
+        self.client_id = CLIENT_ID
         self._reader = reader
         self._writer = writer
         self._pending: deque[tuple[ApiKey, int, int]] = deque()
@@ -57,13 +66,14 @@ class BrokerLink:
         """Requests without an answer so far."""
         return len(self._pending)
 
-    def send(self, key: ApiKey, version: int, *body: Buffer) -> None:
-        """Write one request."""
+    def send(self, key: ApiKey, version: int, *body: Buffer) -> int:
+        """Write one request; return its bytes on the wire."""
         self._next_id += 1
-        head = request_header(key, version, correlation_id=self._next_id, client_id="sim")
+        head = request_header(key, version, correlation_id=self._next_id, client_id=self.client_id)
         size = len(head) + sum(map(len, body))
         self._writer.write(b"".join((_SIZE.pack(size), head, *body)))
         self._pending.append((key, version, self._next_id))
+        return _SIZE.size + size
 
     async def receive(self, wait_s: float = ANSWER_SECONDS) -> tuple[memoryview, int]:
         """Return the next answer as (frame, position of its body). Raises LinkFailed."""
@@ -86,9 +96,12 @@ class BrokerLink:
         self.send(key, version, encode_request(key, version, fields))
         frame, at = await self.receive(wait_s)
         try:
-            return decode_response(key, version, frame, at)
+            answer = decode_response(key, version, frame, at)
         except WireError as error:
             raise self.broken(str(error)) from error
+        if self.client_id == CLIENT_ID and getattr(answer, "throttle_time", None):
+            raise ToldToWait(f"{self.host} to {key.name}: {answer.throttle_time}")
+        return answer
 
     async def exchange(self, token: bytes) -> bytes:
         """Send a bare frame, and return the one that answers it. Raises LinkFailed."""

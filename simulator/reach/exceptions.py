@@ -11,12 +11,12 @@ _MANY = "for more groups or members than a simulated cluster has; tests/kafka as
 _NOT_OFFERED_YET = "of ordered shares, single answers and dead letters, which no API offers yet"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
-_NOT_WRITTEN_YET = "no simulated client has a quota; no command writes carried records (ADR 0067)"
+_NOT_WRITTEN_YET = "no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
 _TOKENS = (
-    "of tokens, which a listener takes over TLS alone; tests/access and tests/compat send them"
+    "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
@@ -80,8 +80,6 @@ EXCEPTIONS: dict[str, str] = {
     "storage/replicate/run_append.py:_no_partition": _STANDS_IN,
     "broker/usage.py:ApiUsage.*": _COUNTED_BY_NOBODY,
     "broker/usage.py:ClientUsages.*": _COUNTED_BY_NOBODY,
-    "controller/metadata/replay_config.py:_quota_*": _NOT_WRITTEN_YET,
     "controller/metadata/replay_config.py:_carried": _NOT_WRITTEN_YET,
     "controller/metadata/record_codec.py:_carried": _NOT_WRITTEN_YET,
-    "controller/metadata/declare.py:read_float": _NOT_WRITTEN_YET,
 }

@@ -32,12 +32,12 @@ FLOORS: dict[str, Floor] = {
     "assignors": Floor(90),
     "transactions": Floor(90),
     "shares": Floor(92),
-    "broker": Floor(81, "no audit, no object store, no fetches of thousands of partitions"),
+    "broker": Floor(81, "no object store, no fetches of thousands of partitions"),
     "kafka": Floor(
-        83, "no simulated client has a quota or a token, none sends the longest requests"
+        83, "none sends the longest requests; of before clients had quotas and delegation tokens"
     ),
     "frames": Floor(96),
-    "access": Floor(81, "no simulated client has a delegation token"),
+    "access": Floor(81, "measured before simulated clients had delegation tokens"),
     "replica": Floor(92),
     "runtime": Floor(88, "no simulated node has an object store"),
     COORDINATOR: Floor(92),

@@ -16,11 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
+from simulator.checks.audited import Lives
 from simulator.checks.equal_state import differences
 from simulator.checks.final_maps import judge_maps, read_logs
 from simulator.checks.groups.states import GroupStates
@@ -38,7 +41,16 @@ from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import NotFormed, SimCluster
 from simulator.run.last_scrub import LastScrub
 from simulator.run.plan import OPERATIONS, Fault, FaultKind, Plan
-from simulator.run.topology import LEASE_MS, ROOT, ROOTS_PASSWORD, USERS_FILE, clock_rate
+from simulator.run.server import Server
+from simulator.run.topology import (
+    LEASE_MS,
+    ROOT,
+    ROOTS_PASSWORD,
+    TOKENS_FILE,
+    TOKENS_SECRET,
+    USERS_FILE,
+    clock_rate,
+)
 from simulator.trials.raft_walks import RaftWalks
 
 LOOK_SECONDS = 0.03
@@ -108,6 +120,9 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
         users_file = secret_file.parent / USERS_FILE
         users_file.write_text(f"{ROOT}:{ROOTS_PASSWORD}\n")
         users_file.chmod(0o600)
+        tokens_file = secret_file.parent / TOKENS_FILE
+        tokens_file.write_text(f"{TOKENS_SECRET}\n")
+        tokens_file.chmod(0o600)
 
         async def story(simulation: Simulation) -> None:
             run = Run(simulation, plan, secret_file, result)
@@ -150,8 +165,13 @@ class Run:
         self.pages = Pages(lambda: simulation.now_s, self.invariants.tell)
         self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
         self.faults = Faults(self.cluster, simulation.random("faults"))
+        self._lives = Lives()
         for server in self.cluster.servers.values():
-            server.on_started = self.invariants.attach
+            server.on_started = self._on_started
+
+    def _on_started(self, server: Server) -> None:
+        self._lives.started(server, self.simulation.loop.time())
+        self.invariants.attach(server)
 
     async def whole(self, schedule: Schedule | None) -> None:
         """Run the plan from beginning to end; the result has the findings."""
@@ -251,6 +271,8 @@ class Run:
         self._found("not assigned in time: " + text for text in self.clients.tasks_behind())
         await self._while(lambda: bool(self.clients.access_behind()), deadline_s)
         self._found("not known in time: " + text for text in self.clients.access_behind())
+        await self._while(lambda: bool(self._audit_behind()), deadline_s)
+        self._found("not written in time: " + text for text in self._audit_behind())
         newer = self.faults.newer
         # What came before may have taken all the time, and partitions are loaded for this.
         await self._while(newer.look, self.simulation.now_s + IN_STEP_SECONDS)
@@ -269,6 +291,15 @@ class Run:
             self._found(["the final reader does not come to the end"])
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
+
+    def _audit_behind(self) -> list[str]:
+        """Name what brokers have counted and not written yet."""
+        rows, servers = self.clients.rows, self.cluster.servers
+        if rows is None:
+            return []
+        by_id = {node: servers[host] for node, host in self.cluster.brokers.items()}
+        counts_on = partial(self._lives.counts_on, by_id, self.cluster.newest_image())
+        return [*islice(rows.behind(counts_on), 1)]
 
     async def _operate(self) -> None:
         """Ask a sound cluster for what operators ask for; it is in step again within a bound."""
@@ -378,6 +409,7 @@ class Run:
         result.findings += self.clients.judge_transactions(is_read=is_read)
         result.findings += self.clients.sharers.judge()
         result.findings += self.clients.judge_tasks()
+        result.findings += [] if self.clients.rows is None else self.clients.rows.judge()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

@@ -211,6 +211,14 @@ class Shape:
     millionths, and another one has a slower one."""
     administrators: int = 0
     """So many change rules of access and users, see clients/access; 0: everybody may everything."""
+    token_holders: int = 0
+    """So many make delegation tokens and log in by them, where administrators are and wall clocks
+    agree; see clients/access/token_holder.py."""
+    limited: int = 0
+    """So many clients set themselves quotas and take more, see clients/quotas/limited.py."""
+    audited: int = 0
+    """So many clients know what they did, which rows of the audit have to say as well; 0: brokers
+    have no audit. See clients/audited."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 

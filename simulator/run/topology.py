@@ -36,6 +36,11 @@ ROOT, ROOTS_PASSWORD = "root", "the simulated root's password"
 AUTHENTICATED_MS = 3_000
 """After so long a client has to prove again who it is."""
 USERS_FILE = "users"
+TOKENS_FILE = "tokens"
+TOKENS_SECRET = "what the simulated cluster's tokens are derived from"  # noqa: S105  of a simulation
+TOKEN_MS, TOKEN_MS_MAX = 8_000, 60_000
+"""How long a delegation token is good at first and after a renewal, and at most."""
+TOKENS_LOOKED_AT_MS = 1_000
 FIRST_CONTROLLER_ID = 101
 TOPIC = "history"
 
@@ -50,6 +55,8 @@ SHARES_BYTES = 2_000
 
 PARTITIONS = 2
 """Of the internal topic, in runs with groups or movers."""
+
+AUDIT_FOLD_MS = 1_000
 
 WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
@@ -124,7 +131,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             metrics_port=0,
         ),
         access=_access(shape),
-        security=_security(shape, secret_file.parent / USERS_FILE),
+        security=_security(shape, secret_file.parent),
         cluster=ClusterConfig(
             voters=voters,
             controller_port=CONTROLLER_PORT if host.is_controller else 0,
@@ -135,6 +142,8 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         broker=BrokerConfig(
             housekeeping_interval_ms=_housekeeping_ms(shape),
             slave_reads=SlaveReads(shape.slave_reads),
+            audit=shape.audited > 0,
+            audit_fold_ms=AUDIT_FOLD_MS,
         ),
         log=_log(shape),
         replication=_replication(),
@@ -152,16 +161,18 @@ def _access(shape: Shape) -> AccessConfig:
     return AccessConfig(authorizer=AuthoriserKind.ACL, super_users=(f"User:{ROOT}",))
 
 
-def _security(shape: Shape, users_file: Path) -> SecurityConfig:
+def _security(shape: Shape, directory: Path) -> SecurityConfig:
     """Let the second listener ask for users; the file has those of PLAIN and SCRAM."""
     if not shape.administrators:
         return SecurityConfig()
+    users_file = directory / USERS_FILE
     return SecurityConfig(
         listener_security_protocol_map=(f"{SECURE}:SASL_PLAINTEXT",),
         sasl_enabled_mechanisms=BY_PASSWORD,
         sasl_plain_users_file=str(users_file),
         sasl_plain_without_tls=True,
         scram_first_users_file=str(users_file),
+        delegation_token_secret_file=str(directory / TOKENS_FILE),
         connections_max_reauth_ms=AUTHENTICATED_MS,
     )
 
@@ -254,6 +265,9 @@ def _controller(shape: Shape) -> ControllerConfig:
         election_retry_ms=100,
         transfer_timeout_ms=500,
         preferred_master_delay_ms=shape.preferred_master_delay_ms,
+        delegation_token_expiry_time_ms=TOKEN_MS,
+        delegation_token_max_lifetime_ms=TOKEN_MS_MAX,
+        delegation_token_expiry_check_interval_ms=TOKENS_LOOKED_AT_MS,
     )
 
 

@@ -2,7 +2,8 @@
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
-                       ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels ─► plan
+                       ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
+                       ─► quotas ─► audit ─► tokens ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -48,6 +49,9 @@ LEVEL0_BYTES = (0, 65_536)
 SLAVE_READS_SHARE = 0.2
 ACCESS_SHARE = 0.3
 DAMAGED_LEVELS_SHARE = 0.8
+QUOTAS_SHARE = 0.25
+AUDIT_SHARE = 0.25
+TOKENS_SHARE = 0.8
 SPLIT_MS = 5_000
 """Some segments are split by then."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
@@ -77,6 +81,9 @@ def varied(plan: Plan) -> Plan:
         "slave reads": _with_slave_reads,
         "access": _with_access,
         "damaged levels": _damaged_levels,
+        "quotas": _with_quotas,
+        "audit": _audited,
+        "tokens": _with_tokens,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -314,6 +321,29 @@ def _with_access(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= ACCESS_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, administrators=draw.choice((1, 2))))
+
+
+def _with_quotas(plan: Plan, draw: random.Random) -> Plan:
+    """Have clients with quotas on a share of the plans."""
+    if draw.random() >= QUOTAS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, limited=draw.choice((1, 1, 2))))
+
+
+def _audited(plan: Plan, draw: random.Random) -> Plan:
+    """Have brokers fold what clients do on a share of the plans."""
+    if draw.random() >= AUDIT_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, audited=draw.choice((1, 1, 2))))
+
+
+def _with_tokens(plan: Plan, draw: random.Random) -> Plan:
+    """Have delegation tokens where rules decide, unless a wall clock is wrong: they end by it."""
+    is_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+    is_apt = plan.shape.administrators and not plan.shape.clock_drift_ppm and not is_wrong
+    if draw.random() >= TOKENS_SHARE or not is_apt:
+        return plan
+    return replace(plan, shape=replace(plan.shape, token_holders=draw.choice((1, 1, 2))))
 
 
 def _damaged_levels(plan: Plan, draw: random.Random) -> Plan:

@@ -36,6 +36,8 @@ class Who:
     user: str
     password: str
     mechanism: str
+    is_token: bool = False
+    """The user is the id of a delegation token, and the password follows from its HMAC."""
 
     @property
     def principal(self) -> str:
@@ -64,7 +66,8 @@ async def prove(link: BrokerLink, who: Who, draw: Random) -> None:
     if who.mechanism == PLAIN:
         await _say(link, f"\0{who.user}\0{who.password}".encode(), is_bare=is_bare)
         return
-    client = ScramClient(who.mechanism, who.user, who.password, draw.randbytes(NONCE_BYTES).hex())
+    nonce = draw.randbytes(NONCE_BYTES).hex()
+    client = ScramClient(who.mechanism, who.user, who.password, nonce, is_token=who.is_token)
     challenge = await _say(link, client.first(), is_bare=is_bare)
     if not client.is_servers(await _say(link, client.final(challenge), is_bare=is_bare)):
         raise Believed("the server does not know the user's keys")

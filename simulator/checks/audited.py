@@ -1,0 +1,34 @@
+"""Which processes of brokers still live that counted something, and can write it.
+
+A process that leads no partition of the audit's topic keeps its rows until it does: nothing is
+expected of it.
+"""
+
+from collections.abc import Mapping
+
+from penstock.controller.metadata.image import ClusterImage
+from simulator.run.server import Server
+
+
+class Lives:
+    """Since when the present process of each server lives."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[str, float] = {}
+
+    def started(self, server: Server, at_s: float) -> None:
+        """Note that a process of the server has started."""
+        self._since_s[server.name] = at_s
+
+    def counts_on(
+        self,
+        servers: Mapping[int, Server],
+        image: ClusterImage | None,
+        node: int,
+        at_s: float,
+    ) -> bool:
+        """Whether the process that was there then lives on, and leads something."""
+        server = servers[node]
+        if image is None or not server.is_up or self._since_s[server.name] > at_s:
+            return False
+        return any(each.master == node for each in image.replica_sets.values())

@@ -1,0 +1,1 @@
+"""Clients that know what they did, and who reads what the audit says of it."""

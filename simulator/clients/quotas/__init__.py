@@ -1,0 +1,1 @@
+"""Clients that have quotas, and brokers that let them wait."""
