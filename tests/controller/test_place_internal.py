@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.controller import errors
 from penstock.controller.commands.command import NewTopic, PlaceInternal
+from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.records import TopicCreated
 from tests.controller.cluster import Cluster
 
@@ -64,3 +65,40 @@ def test_clients_can_not_make_it() -> None:
     cluster = Cluster()
     (outcome,) = cluster.create(NAME)
     assert isinstance(outcome.error, errors.InvalidTopicName)
+
+
+def test_each_delay_level_has_a_topic_of_its_own_in_the_sets_that_use_it() -> None:
+    cluster = Cluster(sets=((0,), (1,)))
+    assert [place(cluster, set_id, "__delayed_18") for set_id in (1, 0, 1)] == [0, 1, 0]
+    assert cluster.image.topics_by_name["__delayed_18"].internal
+    with pytest.raises(errors.InvalidMetadataRequest):
+        place(cluster, 0, "__delayed_19")
+
+
+def test_retry_topics_and_dead_letters_are_placed_and_else_topics_as_others_are() -> None:
+    cluster = Cluster(sets=((0,), (1,)))
+    for name in ("rmq.retry.g", "rmq.dlq.g"):
+        assert [place(cluster, set_id, name) for set_id in (1, 0, 1)] == [0, 1, 0]
+        topic = cluster.image.topics_by_name[name]
+        assert not topic.internal
+        assert topic.partitions.set_ids == (1, 0)
+
+
+def test_a_retry_topic_that_a_client_has_made_gets_what_it_lacks() -> None:
+    cluster = Cluster(sets=((0,), (1,)))
+    cluster.create(NewTopic(name="rmq.retry.g", assignments={0: (BrokerId(0),)}))
+    assert place(cluster, 0, "rmq.retry.g") == 0
+    assert place(cluster, 1, "rmq.retry.g") == 1
+
+
+def test_names_and_limits_count_for_retry_topics() -> None:
+    cluster = Cluster(config=ControllerConfig(partitions_per_broker_max=1))
+    with pytest.raises(errors.InvalidTopicName):
+        place(cluster, 0, "rmq.retry.a%b")
+    cluster.create(NewTopic(name="rmq.retry.a_b", assignments={0: (BrokerId(0),)}))
+    with pytest.raises(errors.InvalidTopicName):
+        place(cluster, 0, "rmq.retry.a.b")
+    place(cluster, 0, NAME)
+    with pytest.raises(errors.MetadataPolicyViolation):
+        place(cluster, 0, "rmq.retry.g")
+    assert "rmq.retry.g" not in cluster.image.topics_by_name

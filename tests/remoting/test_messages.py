@@ -149,15 +149,15 @@ def test_pairs_without_name_or_value_are_skipped(text: str, found: dict[str, str
     assert read_properties(text) == found
 
 
-@given(st.integers(0, (1 << 23) - 1), st.integers(0, (1 << 40) - 1))
-def test_locators_come_back(partition: int, offset: int) -> None:
-    locator = locator_of(partition, offset)
+@given(st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1), st.booleans())
+def test_locators_come_back(partition: int, offset: int, is_retry: bool) -> None:
+    locator = locator_of(partition, offset, is_retry=is_retry)
     if locator != NOT_ADDRESSABLE:
-        assert located(locator) == (partition, offset)
+        assert located(locator) == (partition, offset, is_retry)
         assert 0 <= locator < 1 << 63
 
 
-@pytest.mark.parametrize("place", [(1 << 23, 0), (0, 1 << 40)])
+@pytest.mark.parametrize("place", [(1 << 22, 0), (0, 1 << 40)])
 def test_what_does_not_fit_into_a_locator_is_not_addressable(place: tuple[int, int]) -> None:
     assert locator_of(*place) == NOT_ADDRESSABLE
     assert located(NOT_ADDRESSABLE) is None

@@ -22,7 +22,16 @@ from penstock.base.invariant import InvariantViolation
 from penstock.net.connection import Connection
 from penstock.remoting.errors import MalformedFrame
 from penstock.remoting.front import OTHER, RemotingFront
-from penstock.remoting.handlers import clients, locks, offsets, pull, routes, search, send
+from penstock.remoting.handlers import (
+    clients,
+    locks,
+    offsets,
+    pull,
+    routes,
+    search,
+    send,
+    send_back,
+)
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.remoting.wire.command import Command
@@ -35,7 +44,16 @@ UNANSWERED_MAX: Final = 20_000
 producer of Java 10,000 sends at most; each takes about 1 KiB beside its message."""
 
 Handle = Callable[[RemotingContext, Command, Reply], None]
-_MODULES: Final[tuple[ModuleType, ...]] = (clients, locks, offsets, pull, routes, search, send)
+_MODULES: Final[tuple[ModuleType, ...]] = (
+    clients,
+    locks,
+    offsets,
+    pull,
+    routes,
+    search,
+    send,
+    send_back,
+)
 
 
 class RemotingDispatcher:

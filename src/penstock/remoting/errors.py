@@ -4,6 +4,7 @@
       MalformedFrame(reason)   no command can be read: the connection is closed
       MalformedBody(reason)    the command can be read, and what it carries can not: it is refused
       IllegalMessage(reason)   a message that RocketMQ refuses too, or that has no place in a record
+      MessageGone(reason)      a message that is sent back, and is not where its client says
       SendTimedOut             messages that were appended and not confirmed
 
 Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
@@ -32,6 +33,10 @@ class MalformedBody(RemotingError):
 
 class IllegalMessage(RemotingError):
     """The message can not be stored."""
+
+
+class MessageGone(RemotingError):
+    """There is no such message, or there is none any more."""
 
 
 class SendTimedOut(RemotingError):

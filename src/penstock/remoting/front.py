@@ -7,6 +7,9 @@
     locks       which client consumes a queue alone
     held        what unanswered requests hold
     told        groups whose members are told of a change
+    places      partitions of retry topics, dead letters and delay levels
+    holding     messages that are to wait, on their way
+    delivery    messages whose time has come
 
 Source: ours. The broker does not know its fronts.
 """
@@ -21,6 +24,9 @@ from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.remoting.held import HeldRequests
+from penstock.remoting.later.delivery import Delivery
+from penstock.remoting.later.holding import Holding
+from penstock.remoting.later.places import Places
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.queues import TopicQueues
@@ -70,6 +76,11 @@ class RemotingFront:
         self.locks = QueueLocks()
         self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
+        self.places = Places(broker, spawn)
+        self.holding = Holding(broker, self.places, self.sending)
+        self.delivery = Delivery(broker)
+        self.sent_back: Counter[str] = Counter()
+        """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
         broker.on_expire.append(self._expire)
 
@@ -126,6 +137,7 @@ class RemotingFront:
     def _expire(self, now_ms: int) -> None:
         self.tell_members(self.members.expire(now_ms))
         self.locks.expire(now_ms)
+        self.delivery.look()
         gone = [one for one in self._queues if one not in self.broker.metadata.topics_by_id]
         for topic_id in gone:
             del self._queues[topic_id]

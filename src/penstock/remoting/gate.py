@@ -19,6 +19,7 @@ from penstock.broker.errors import (
 )
 from penstock.controller.errors import UnknownTopic
 from penstock.remoting.errors import MalformedBody
+from penstock.remoting.later.group_topics import retry_group, stored_name
 from penstock.remoting.queues import Queue, set_of
 
 if TYPE_CHECKING:
@@ -60,9 +61,17 @@ def may_create(context: RemotingContext, topic: str) -> bool:
 
 
 def find_topic(context: RemotingContext, name: str, operation: Operation) -> HostedTopic:
-    """Return a topic. Raises TopicNotAuthorised, UnknownTopic."""
-    check(context, operation, Resource.TOPIC, name)
-    topic = context.broker.partitions.by_name.get(name.encode(errors="replace"))
+    """Return a topic by the name that clients have for it.
+
+    A retry topic belongs to its group: who may consume with that may read and write it, too.
+    Raises TopicNotAuthorised, GroupNotAuthorised, UnknownTopic.
+    """
+    group, stored = retry_group(name), stored_name(name)
+    if group is None:
+        check(context, operation, Resource.TOPIC, stored)
+    else:
+        check(context, Operation.READ, Resource.GROUP, group)
+    topic = context.broker.partitions.by_name.get(stored.encode(errors="replace"))
     if topic is None:
         raise UnknownTopic(name)
     return topic

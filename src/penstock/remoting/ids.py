@@ -1,7 +1,9 @@
 """Message ids and locators: names of a message that clients keep and send back.
 
-    locator     partition within the broker, 23 bits; offset, 40 bits: in place of a position in the
-                commit log, since it stays right on every member and in every store
+    locator     1 bit: of the group's retry topic; partition of its topic, 22 bits; offset, 40 bits:
+                in place of a position in the commit log, since it stays right on every member and
+                in every store. Of a message that comes again, clients tell the first topic's name:
+                the bit says that it is to be looked for elsewhere
     offset id   store host and locator, in hex: what SEND_MESSAGE answers
     derived id  CRC-32 of the topic id, partition, offset, as 32 hex digits: for a record whose
                 producer gave it none, the same whenever it is read
@@ -18,9 +20,11 @@ from zlib import crc32
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.wire.message import Host
 
-_PARTITION_BITS: Final = 23
+_PARTITION_BITS: Final = 22
 _OFFSET_BITS: Final = 40
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+_PARTITION_MASK: Final = (1 << _PARTITION_BITS) - 1
+_RETRY_BIT: Final = 1 << (_PARTITION_BITS + _OFFSET_BITS)
 NOT_ADDRESSABLE: Final = (1 << 63) - 1
 """The locator of a place whose numbers do not fit; nothing can be looked up by it."""
 
@@ -29,10 +33,12 @@ _PORT_AND_LOCATOR = Struct(">IQ")
 
 
 class Located(NamedTuple):
-    """A place within a broker: what a locator says. The offset is that of the record."""
+    """What a locator says. The offset is that of the record."""
 
     partition: int
     offset: int
+    is_retry: bool = False
+    """Whether it is in the retry topic of the group that asks."""
 
 
 class Derived(NamedTuple):
@@ -43,18 +49,19 @@ class Derived(NamedTuple):
     offset: int
 
 
-def locator_of(partition: int, offset: int) -> int:
+def locator_of(partition: int, offset: int, *, is_retry: bool = False) -> int:
     """Return the locator of a place."""
     if partition >> _PARTITION_BITS or offset >> _OFFSET_BITS:
         return NOT_ADDRESSABLE
-    return partition << _OFFSET_BITS | offset
+    return (_RETRY_BIT if is_retry else 0) | partition << _OFFSET_BITS | offset
 
 
 def located(locator: int) -> Located | None:
     """Return the place of a locator; None if it is none."""
     if not 0 <= locator < NOT_ADDRESSABLE:
         return None
-    return Located(locator >> _OFFSET_BITS, locator & _OFFSET_MASK)
+    partition = locator >> _OFFSET_BITS & _PARTITION_MASK
+    return Located(partition, locator & _OFFSET_MASK, bool(locator & _RETRY_BIT))
 
 
 def offset_id(host: Host, locator: int) -> str:

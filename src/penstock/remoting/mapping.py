@@ -6,7 +6,7 @@
     KEYS                 header rmq.keys; a record of a Kafka producer shows its key, if printable
     TAGS                 header rmq.tag
     UNIQ_KEY             header rmq.id; without it a derived id is shown (ids.py)
-    born ms              timestamp
+    born ms              timestamp; header rmq.born where that is of delivery (later/delayed.py)
     born host            header rmq.bh
     flag, reconsumed     headers rmq.flag, rmq.times, unless 0
     other system names   header rmq. and the name (system_names.py)
@@ -30,6 +30,7 @@ from typing import Final, NamedTuple
 from penstock.record.build import Header, Record
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.system_names import (
+    BORN_HEADER,
     BORN_HOST_HEADER,
     FLAG_HEADER,
     GROUP,
@@ -53,6 +54,8 @@ GROUP_BYTES_MAX: Final = 63
 limit of a group is 64 characters."""
 _LEFT_OUT_BYTES: Final = told_bytes(LEFT_OUT, "99999999")
 _BASE64: Final = ".b64"
+_TIME_DIGITS_MAX: Final = 18
+"""Fewer than an int64 may have."""
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 _NAME_OF: Final = {header: name for name, header in HEADER_OF.items()} | {GROUP_HEADER: GROUP}
 _SYSTEM: Final = KEPT | NOT_KEPT | HEADER_OF.keys() | {GROUP}
@@ -104,7 +107,7 @@ def to_message(record: Record, derived_id: str) -> Mapped:
             _add_own(own, name, value)
         elif value and name not in _SYSTEM:
             _add_shown(users, name, value)
-    host, flag, times = (own.pop(one, "") for one in _FIELDS)
+    host, flag, times, born = (own.pop(one, "") for one in _FIELDS)
     if record.key:
         _add_key(own, record.key, is_kafkas=not host)
     own.setdefault(UNIQ_KEY, derived_id)
@@ -114,13 +117,13 @@ def to_message(record: Record, derived_id: str) -> Mapped:
         body=record.value or b"",
         properties=_fitting([*own.items(), *users.items()]),
         flag=_int32(flag),
-        born_ms=record.timestamp_ms,
+        born_ms=_time(born, record.timestamp_ms),
         born_host=_host_of(host),
         reconsume_times=max(_int32(times), 0),
     )
 
 
-_FIELDS: Final = (BORN_HOST_HEADER, FLAG_HEADER, TIMES_HEADER)
+_FIELDS: Final = (BORN_HOST_HEADER, FLAG_HEADER, TIMES_HEADER, BORN_HEADER)
 
 
 def _header_of(name: str) -> str:
@@ -190,6 +193,12 @@ def _int32(text: str) -> int:
     except ValueError:
         return 0
     return number if _INT32_MIN <= number <= _INT32_MAX else 0
+
+
+def _time(text: str, otherwise: int) -> int:
+    """Return the time in a header of the front's, in ms."""
+    is_time = text.isascii() and text.isdecimal() and len(text) <= _TIME_DIGITS_MAX
+    return int(text) if is_time else otherwise
 
 
 def _host_text(host: Host) -> str:

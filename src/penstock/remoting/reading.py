@@ -38,6 +38,8 @@ class Wanted(NamedTuple):
     tags: TagFilter
     host: Host
     topic_id: bytes
+    is_retry: bool = False
+    """Whether the topic is a retry topic, by the name that clients have for it."""
 
 
 class Messages(NamedTuple):
@@ -83,11 +85,11 @@ def _message(wanted: Wanted, record: DecodedRecord) -> Message | None:
         queue_offset=offset,
         body=mapped.body,
         properties=write_properties(mapped.properties),
-        locator=locator_of(partition, offset),
+        locator=locator_of(partition, offset, is_retry=wanted.is_retry),
         flag=mapped.flag,
         born_ms=mapped.born_ms,
         born_host=mapped.born_host,
-        store_ms=mapped.born_ms,
+        store_ms=record.timestamp_ms,
         store_host=wanted.host,
         reconsume_times=mapped.reconsume_times,
     )

@@ -45,7 +45,7 @@ class RemotingContext:
 class Reply:
     """The answer to one request: sent once, now or later, from the loop; none if it is one-way."""
 
-    __slots__ = ("_context", "_held", "_is_sent", "_request")
+    __slots__ = ("_context", "_held", "_is_sent", "_request", "_size")
 
     def __init__(self, context: RemotingContext, request: Command, size: int = 0) -> None:
         """`size` is that of the request's frame."""
@@ -54,9 +54,9 @@ class Reply:
         # fields, which may have 256 KiB.
         self._request = request._replace(body=b"", fields=_NO_FIELDS, remark=None)
         self._is_sent = False
-        self._held = REQUEST_BYTES + size
-        context.unanswered += 1
-        context.front.held.add(context.connection, self._held)
+        self._held = 0
+        self._size = REQUEST_BYTES + size
+        self.begin()
 
     def __call__(
         self,
@@ -79,6 +79,13 @@ class Reply:
     def fail(self, error: PlatformError) -> None:
         """Answer with an error."""
         self(code=code_of(error), remark=str(error) or type(error).__name__)
+
+    def begin(self) -> None:
+        """Count the request: it has come, or goes on after a part of its work has ended it."""
+        if not self._held:
+            self._held = self._size
+            self._context.unanswered += 1
+            self._context.front.held.add(self._context.connection, self._held)
 
     def end(self) -> None:
         """Count the request no more: it is answered, or its client has gone."""

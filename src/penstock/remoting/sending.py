@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.append.append import ACKS_ALL, append_batch
 from penstock.broker.append.preparation import Prepared, prepare
+from penstock.record.batch import BATCH_HEADER_BYTES
 from penstock.record.build import Record, build_batch, record_bytes_max
 from penstock.remoting.errors import SendTimedOut
 from penstock.replication.errors import NotEnoughReplicasAfterAppend, ReplicationError
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 RECORDS_MAX: Final = 512
 BATCH_BYTES_MAX: Final = 256 << 10
-"""Of several messages together; a single one may have what its topic permits."""
+"""Of several messages together, or less where their topic permits less; a single one may have what
+that permits."""
 WAIT_MS: Final = 30_000
 """A client waits 3 s, and then sends again."""
 
@@ -70,7 +72,8 @@ class Sending:
     def _flush(self) -> None:
         turn, self._turn = self._turn, {}
         for hosted, sents in turn.items():
-            for several in batches_of(sents):
+            permitted = hosted.topic.rules.max_message_bytes - BATCH_HEADER_BYTES
+            for several in batches_of(sents, min(BATCH_BYTES_MAX, permitted)):
                 self._append(hosted, several)
 
     def _append(
@@ -157,13 +160,13 @@ class Pending:
         return sents
 
 
-def batches_of(sents: Iterable[Sent]) -> Iterator[list[Sent]]:
-    """Divide the messages of a turn into batches, in order."""
+def batches_of(sents: Iterable[Sent], bytes_max: int = BATCH_BYTES_MAX) -> Iterator[list[Sent]]:
+    """Divide the messages of a turn into batches, in order. `bytes_max` is of several together."""
     several: list[Sent] = []
     count = size = 0
     for sent in sents:
         more, grown = len(sent.records), sent.size_max
-        if several and (count + more > RECORDS_MAX or size + grown > BATCH_BYTES_MAX):
+        if several and (count + more > RECORDS_MAX or size + grown > bytes_max):
             yield several
             several, count, size = [], 0, 0
         several.append(sent)

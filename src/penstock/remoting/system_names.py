@@ -31,14 +31,28 @@ BORN_HOST_HEADER: Final = "rmq.bh"
 """Every message has one that came through this front, so it also marks these."""
 FLAG_HEADER: Final = "rmq.flag"
 TIMES_HEADER: Final = "rmq.times"
+BORN_HEADER: Final = "rmq.born"
+"""When a message was born, in ms, where its record has the time of its delivery."""
+DELAYED_HEADER: Final = "rmq.delayed"
+"""Where a message is to go, and when (later/delayed.py); only of those that wait."""
 
 NOT_KEPT: Final = frozenset(
-    {"WAIT", "MIN_OFFSET", "MAX_OFFSET", "POP_CK", "POP_CK_OFFSET", "CLUSTER", KAFKA_NULL, LEFT_OUT}
+    {
+        "CLUSTER",
+        "DELAY",
+        "MAX_OFFSET",
+        "MIN_OFFSET",
+        "POP_CK",
+        "POP_CK_OFFSET",
+        "WAIT",
+        KAFKA_NULL,
+        LEFT_OUT,
+    }
 )
 KEPT: Final = frozenset(
     """
     BORN_TIMESTAMP BUYER_ID CHECK_IMMUNITY_TIME_IN_SECONDS CONSUME_START_TIME CORRECTION_FLAG
-    CORRELATION_ID DELAY DLQ_ORIGIN_MESSAGE_ID DLQ_ORIGIN_TOPIC DUP_INFO EXTEND_UNIQ_INFO
+    CORRELATION_ID DLQ_ORIGIN_MESSAGE_ID DLQ_ORIGIN_TOPIC DUP_INFO EXTEND_UNIQ_INFO
     INNER_BASE INNER_NUM INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET INSTANCE_ID
     MAX_RECONSUME_TIMES MQ2_FLAG MSG_REGION MSG_TYPE ORIGIN_MESSAGE_ID PGROUP PUSH_REPLY_TIME
     REAL_QID REAL_TOPIC RECONSUME_TIME REPLY_TO_CLIENT ARRIVE_TIME RETRY_TOPIC TIMER_DELAY_LEVEL

@@ -33,6 +33,11 @@ def confirm_position(hosted: HostedPartition) -> Position:
     return hosted.member.confirm_position
 
 
+def knows_the_end(hosted: HostedPartition) -> bool:
+    """Whether the high watermark covers all that earlier masters may have confirmed (KIP-207)."""
+    return hosted.member.confirm_position >= hosted.member.epoch_start
+
+
 def find_high_watermark(
     hosted: HostedPartition,
     done: Callable[[Offset | None, PlatformError | None], None],

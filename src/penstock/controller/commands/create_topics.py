@@ -56,7 +56,7 @@ def create_topics(context: CommandContext, command: CreateTopics) -> TopicsResul
             if mentions[topic.name] > 1:
                 mentions[topic.name] = 0  # one outcome for all of them
                 raise InvalidMetadataRequest("Duplicate topic name.")
-            _check_name(context.image, topic.name, new_names, internal=command.internal)
+            check_new_name(context.image, topic.name, new_names, internal=command.internal)
             outcome, created = _create(context, placement, topic, internal=command.internal)
         except RefusedCommand as error:
             outcomes.append(TopicOutcome(name=topic.name, error=as_answer(error)))
@@ -69,9 +69,10 @@ def create_topics(context: CommandContext, command: CreateTopics) -> TopicsResul
     return Result(tuple(outcomes), tuple(records))
 
 
-def _check_name(
+def check_new_name(
     image: ClusterImage, name: str, new_names: Mapping[str, str], *, internal: bool
 ) -> None:
+    """Raise InvalidTopicName or TopicExists unless a topic of that name can be made."""
     check_topic_name(name)
     if name in image.topics_by_name:
         raise TopicExists(name)

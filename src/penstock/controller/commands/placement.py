@@ -109,6 +109,10 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
+    def put(self, set_id: ReplicaSetId) -> None:
+        """Add a partition to the load of a set that there is. Raises MetadataPolicyViolation."""
+        self._add((set_id,), _Drafts(self._members, self._config.sets_per_broker_max))
+
     def members(self, set_id: ReplicaSetId) -> tuple[BrokerId, ...]:
         """Return the members of a set, which this command may have made."""
         return self._members[set_id]

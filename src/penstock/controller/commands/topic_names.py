@@ -14,8 +14,11 @@ GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_state"
 TIER_STATE_TOPIC = "__tier_state"
+DELAY_TOPICS = tuple(f"__delayed_{level}" for level in range(1, 19))
+"""Where messages of RocketMQ's clients wait: one topic for each of the 18 delay levels."""
 INTERNAL_TOPICS = frozenset(
     {
+        *DELAY_TOPICS,
         GROUP_OFFSETS_TOPIC,
         TRANSACTION_STATE_TOPIC,
         SHARE_STATE_TOPIC,
@@ -24,6 +27,11 @@ INTERNAL_TOPICS = frozenset(
     }
 )
 """Names that only Penstock itself may create, change and delete."""
+
+RETRY_PREFIX = "rmq.retry."
+"""And a group of RocketMQ's clients: what they send back, to consume it again."""
+DEAD_LETTER_PREFIX = "rmq.dlq."
+"""And such a group: what it could not consume at all."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 

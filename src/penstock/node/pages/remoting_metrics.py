@@ -44,3 +44,38 @@ def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
         "Approximate memory of these members.",
         front.members.bytes_now,
     )
+    yield from _retry_metrics(front)
+
+
+def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what is counted of messages that come again, or later."""
+    sent_back = CounterMetricFamily(
+        "penstock_remoting_sent_back",
+        "Messages that consumers could not consume, by where they go.",
+        labels=["to"],
+    )
+    for kind in ("retry", "dead_letter"):
+        sent_back.add_metric([kind], front.sent_back[kind])
+    yield sent_back
+    delivery = front.delivery
+    delayed = CounterMetricFamily(
+        "penstock_remoting_delayed",
+        "Messages with a delay: held; delivered when it was over; put back for it once more, since"
+        " their topic refused them; dropped with their topic.",
+        labels=["outcome"],
+    )
+    delayed.add_metric(["held"], front.holding.held)
+    delayed.add_metric(["delivered"], delivery.delivered)
+    delayed.add_metric(["put_back"], delivery.put_back)
+    delayed.add_metric(["dropped"], delivery.dropped)
+    yield delayed
+    yield GaugeMetricFamily(
+        "penstock_remoting_delayed_waiting",
+        "Messages that wait for their time in the sets that are led here.",
+        delivery.waiting(),
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_delayed_late_seconds",
+        "For how long the first message that is due has been waiting to be delivered.",
+        delivery.late_ms() / 1000,
+    )

@@ -3,7 +3,9 @@
     QUERY_CONSUMER_OFFSET    the position; a group without one gets 0 if the queue has all its
                              messages yet and the client does not forbid it, else QUERY_NOT_FOUND
     UPDATE_CONSUMER_OFFSET   keeps a position; mostly one-way
-    GET_MAX_OFFSET           end of what is confirmed; GET_MIN_OFFSET: first that is kept
+    GET_MAX_OFFSET           end of what is confirmed; refused by a new master that does not know
+                             yet what earlier ones have confirmed: the end never goes back
+    GET_MIN_OFFSET           first that is kept
 
 Source: RocketMQ `ConsumerManageProcessor`, `AdminBrokerProcessor`.
 """
@@ -14,13 +16,14 @@ from typing import Final
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation, Resource
-from penstock.broker.fetch.watermarks import find_high_watermark
+from penstock.broker.fetch.watermarks import find_high_watermark, knows_the_end
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, check, find_topic, led_queue
 from penstock.remoting.positions import Done, commit, find
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
+from penstock.replication.errors import NotMaster
 
 CODES: Final = (
     RequestCode.QUERY_CONSUMER_OFFSET,
@@ -97,6 +100,9 @@ def _committed(reply: Reply) -> Done:
 
 
 def _tell_end(found: Found, reply: Reply) -> None:
+    if not knows_the_end(found.hosted):
+        raise NotMaster("the end of the queue is not known yet")
+
     def told(end: Offset | None, error: PlatformError | None) -> None:
         if error is not None:
             reply.fail(error)

@@ -21,6 +21,7 @@ from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check, find_topic, led_queue
+from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.positions import commit, is_here
 from penstock.remoting.reading import Wanted, read_messages
 from penstock.remoting.request import RemotingContext, Reply
@@ -55,7 +56,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     key = (topic_name.encode(), found.hosted.partition)
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
-    wanted = Wanted(topic_name, found, offset, most, tags, context.front.own_host(), topic.topic_id)
+    host, is_retry = context.front.own_host(), retry_group(topic_name) is not None
+    wanted = Wanted(topic_name, found, offset, most, tags, host, topic.topic_id, is_retry)
     operation = FetchOperation(
         context.broker,
         [PartitionRead(part, found.hosted)],

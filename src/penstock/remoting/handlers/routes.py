@@ -15,6 +15,7 @@ from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topi
 from penstock.controller.errors import InvalidTopicName, UnknownTopic
 from penstock.remoting.fields import text
 from penstock.remoting.gate import check, find_topic, may_create
+from penstock.remoting.later.group_topics import retry_group, stored_name
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.routes import cluster_info, topic_route
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
@@ -22,6 +23,9 @@ from penstock.remoting.wire.command import Command
 
 CODES: Final = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
 AUTO_CREATE_TOPIC: Final = "TBW102"
+RETRY_QUEUES_MAX: Final = 8
+"""Of a retry topic, as its first consumer asks for its route; one for each set, up to so many. It
+gets more as messages of other sets are sent back, and clients find these with their next route."""
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -55,15 +59,22 @@ def _is_created(context: RemotingContext, name: str) -> bool:
     """Whether a missing topic is created as it is asked for."""
     if not context.broker.config.auto_create_topics or name == AUTO_CREATE_TOPIC:
         return False
+    stored = stored_name(name)
     try:
-        check_topic_name(name)
+        check_topic_name(stored)
     except InvalidTopicName:
         return False
-    return name not in INTERNAL_TOPICS and may_create(context, name)
+    if retry_group(name) is not None:
+        return True  # whose group may be consumed with, as find_topic has seen
+    return stored not in INTERNAL_TOPICS and may_create(context, stored)
 
 
 async def _create(context: RemotingContext, name: str, reply: Reply) -> None:
-    await context.front.on_demand.create([NewTopic(name=name)])
+    count = -1
+    if retry_group(name) is not None:
+        count = min(len(context.broker.metadata.replica_sets), RETRY_QUEUES_MAX)
+    new = NewTopic(name=stored_name(name), partition_count=count)
+    await context.front.on_demand.create([new])
     try:
         _tell(context, name, reply)
     except UnknownTopic as error:

@@ -18,7 +18,7 @@ from penstock.base.ids import Offset
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.record_search import Found, RecordSearch
-from penstock.broker.fetch.watermarks import End, find_high_watermark
+from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import find_topic, led_queue
@@ -59,7 +59,7 @@ class _Search(NamedTuple):
         try:
             hosted.check_still_led(-1)
             member.check_readable()
-            if member.confirm_position < member.epoch_start:
+            if not knows_the_end(hosted):
                 raise NotMaster("the end of the queue is not known yet")
         except PlatformError as error:
             self.reply.fail(error)

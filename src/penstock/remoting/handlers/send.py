@@ -1,14 +1,19 @@
 """SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: messages for one queue.
 
 The answer comes when the set has confirmed them; it names the queue, the offset of the first one
-and an offset id of each. What needs timers or transactions is refused: delays, half messages.
+and an offset id of each. A message with a delay level waits for its time first
+(later/holding.py); the answer has its offset among those that wait, and an id that names no place.
+Delivery at any other time, and half messages of transactions, are refused.
+
+A consumer that can not send a message back sends it to its retry topic: once it was consumed as
+often as its group may, it is a dead letter instead, whatever queue it names.
 
 Source: RocketMQ `SendMessageProcessor`, `SendMessageRequestHeaderV2` (names of one letter).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
@@ -16,7 +21,11 @@ from penstock.record.build import Record
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, find_topic, led_queue
-from penstock.remoting.ids import locator_of, offset_id
+from penstock.remoting.ids import NOT_ADDRESSABLE, locator_of, offset_id
+from penstock.remoting.later.delayed import level_of
+from penstock.remoting.later.group_topics import retry_group
+from penstock.remoting.later.resending import Resend, resend
+from penstock.remoting.later.retries import TIMES_MAX, Failed
 from penstock.remoting.mapping import Mapped, to_record
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
@@ -41,12 +50,12 @@ _LONG_NAMES: Final = {
     "h": "flag",
     "i": "properties",
     "j": "reconsumeTimes",
+    "l": "maxReconsumeTimes",
     "n": "bname",
 }
 ID_CHARS_MAX: Final = 255
 """Of a message's own id in an answer: Java's clients have 32. It is kept until the answer."""
 _TRANSACTION_BITS: Final = 4 | 8
-_DELAYS: Final = ("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -58,10 +67,40 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     if number(command, "f", 0) & _TRANSACTION_BITS:
         raise IllegalMessage("transactional messages are not supported yet")
     messages = _messages(command)
-    records = [_record(context, command, found, one) for one in messages]
-    first_id = read_properties(messages[0].properties).get(UNIQ_KEY, "")[:ID_CHARS_MAX]
-    done = partial(_answer, context, reply, found, len(records), first_id)
-    context.front.sending.add(found.hosted, Sent(records, done))
+    told = [_properties(one) for one in messages]
+    levels = [level_of(one) for one in told]
+    records = [
+        _record(context, command, found, one, properties)
+        for one, properties in zip(messages, told, strict=True)
+    ]
+    failed = _failed(command, told[0])
+    is_elsewhere = failed is not None or any(levels)
+    if is_elsewhere and len(records) > 1:
+        raise IllegalMessage("a batch is not delayed: send its messages one by one")
+    first_id = told[0].get(UNIQ_KEY, "")[:ID_CHARS_MAX]
+    answered = _Answered(found, len(records), first_id, is_elsewhere)
+    done = partial(_answer, context, reply, answered)
+    if failed is not None:
+        group, times = failed
+        resend(context, Resend(group, found.queue.set_id, records[0], times), done)
+    elif levels[0]:
+        context.front.holding.hold(found.hosted, levels[0], records[0], done)
+    else:
+        context.front.sending.add(found.hosted, Sent(records, done))
+
+
+def _failed(command: Command, properties: Mapping[str, str]) -> tuple[str, Failed] | None:
+    """Return what has become a dead letter on its way to a retry topic, and its group.
+
+    Consumers that keep the order of queues send what they give up in this way, too.
+    """
+    group = retry_group(text(command, "b"))
+    times, told_max = number(command, "j", 0), number(command, "l", -1)
+    if group is None or times < (TIMES_MAX if told_max < 0 else told_max):
+        return None
+    message_id = properties.get(UNIQ_KEY, "")
+    topic = properties.get("RETRY_TOPIC", "")
+    return group, Failed(topic, message_id, times - 1, told_max, level=-1)
 
 
 def _short(command: Command) -> Command:
@@ -81,14 +120,19 @@ def _messages(command: Command) -> Sequence[BatchedMessage]:
     return [BatchedMessage(number(command, "h", 0), bytes(command.body), properties)]
 
 
-def _record(
-    context: RemotingContext, command: Command, found: Found, message: BatchedMessage
-) -> Record:
+def _properties(message: BatchedMessage) -> Mapping[str, str]:
     if len(message.properties.encode()) > PROPERTIES_BYTES_MAX:
         raise IllegalMessage(f"properties of more than {PROPERTIES_BYTES_MAX} bytes")
-    properties = read_properties(message.properties)
-    if any(name in properties for name in _DELAYS):
-        raise IllegalMessage("delayed messages are not supported yet")
+    return read_properties(message.properties)
+
+
+def _record(
+    context: RemotingContext,
+    command: Command,
+    found: Found,
+    message: BatchedMessage,
+    properties: Mapping[str, str],
+) -> Record:
     bounds = found.hosted.topic.rules.bounds
     return to_record(
         Mapped(
@@ -102,24 +146,35 @@ def _record(
     )
 
 
-def _answer(  # noqa: PLR0917  what an answer tells
-    context: RemotingContext,
-    reply: Reply,
-    found: Found,
-    count: int,
-    first_id: str,
-    outcome: int | PlatformError,
+class _Answered(NamedTuple):
+    """What an answer tells beside the outcome."""
+
+    found: Found
+    messages: int
+    first_id: str
+    is_elsewhere: bool
+    """Whether the message is in no queue yet, or in another one."""
+
+    def locator(self, offset: int) -> int:
+        """Return the locator of a message of the answer."""
+        if self.is_elsewhere:
+            return NOT_ADDRESSABLE
+        return locator_of(self.found.hosted.partition, offset)
+
+
+def _answer(
+    context: RemotingContext, reply: Reply, answered: _Answered, outcome: int | PlatformError
 ) -> None:
     if isinstance(outcome, PlatformError):
         reply.fail(outcome)
         return
-    host, partition = context.front.own_host(), found.hosted.partition
-    ids = (offset_id(host, locator_of(partition, outcome + n)) for n in range(count))
+    host = context.front.own_host()
+    offsets = range(outcome, outcome + answered.messages)
     reply(
         {
-            "msgId": ",".join(ids),
-            "queueId": str(found.queue.queue_id),
+            "msgId": ",".join(offset_id(host, answered.locator(one)) for one in offsets),
+            "queueId": str(answered.found.queue.queue_id),
             "queueOffset": str(outcome),
-            "transactionId": first_id,
+            "transactionId": answered.first_id,
         }
     )

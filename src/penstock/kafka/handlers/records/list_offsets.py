@@ -32,7 +32,7 @@ from penstock.base.ids import Offset, Position
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSearch
-from penstock.broker.fetch.watermarks import End, find_high_watermark
+from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
@@ -136,11 +136,6 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
     else:
         found = _at_an_end(hosted, timestamp, looked, context.broker.tier)
         looked.answer.update(found._asdict())
-
-
-def knows_the_end(hosted: HostedPartition) -> bool:
-    """Whether the high watermark covers all that earlier masters may have confirmed (KIP-207)."""
-    return hosted.member.confirm_position >= hosted.member.epoch_start
 
 
 def _is_cold(hosted: HostedPartition, timestamp: int) -> bool:

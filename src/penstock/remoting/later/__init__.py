@@ -1,0 +1,1 @@
+"""What comes later, or again: delays, retries, dead letters (docs/adr/0127)."""

@@ -1,0 +1,87 @@
+"""Delay levels, and how a record says where it is to go and when.
+
+    level   1   2    3    4   5 … 14        15   16   17  18
+    delay   1s  5s  10s  30s  1min … 10min  20m  30m  1h  2h
+
+A record that waits has one header more, the last one: due ms, topic id in hex, partition. Without
+it, the record is what its partition gets.
+
+A record's time is the one that retention goes by. So what is delivered has the time of its
+delivery, and the header `rmq.born` keeps the time before: else a message of an hour would be gone
+from a topic that keeps ten minutes, before anybody has seen it.
+
+Source: RocketMQ `MessageStoreConfig.messageDelayLevel`, `ScheduleMessageService`. Departure: where
+a message is to go is not in its properties, and its levels can not be changed: the order of what
+waits in a level goes by them.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from penstock.controller.commands.topic_names import DELAY_TOPICS
+from penstock.record.build import Record
+from penstock.remoting.errors import IllegalMessage
+from penstock.remoting.system_names import BORN_HEADER, DELAYED_HEADER
+
+_SECONDS: Final = (1, 5, 10, 30, *range(60, 660, 60), 1_200, 1_800, 3_600, 7_200)
+DELAYS_MS: Final = tuple(seconds * 1_000 for seconds in _SECONDS)
+"""By level, less one."""
+LEVEL_MAX: Final = len(DELAYS_MS)
+assert len(DELAY_TOPICS) == LEVEL_MAX
+
+DELAY: Final = "DELAY"
+_TIMERS: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+_DIGITS_MAX: Final = 10
+_PARTS: Final = 3
+
+
+class Destination(NamedTuple):
+    """Where a record is to go, and when."""
+
+    due_ms: int
+    topic_id: bytes
+    partition: int
+
+
+def level_of(properties: Mapping[str, str]) -> int:
+    """Return the delay level that a message asks for; 0: none. Raises IllegalMessage.
+
+    What is above the highest level means that one, as with RocketMQ.
+    """
+    timer = next((name for name in _TIMERS if name in properties), None)
+    if timer is not None:
+        raise IllegalMessage(f"{timer} is not supported: use a delay level, 1 to {LEVEL_MAX}")
+    text = properties.get(DELAY, "0")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        raise IllegalMessage(f"a delay level that is no number from 0 to {LEVEL_MAX}")
+    return min(int(text), LEVEL_MAX)
+
+
+def held(record: Record, destination: Destination) -> Record:
+    """Return a record as it waits."""
+    text = f"{destination.due_ms} {destination.topic_id.hex()} {destination.partition}"
+    return record._replace(headers=(*record.headers, (DELAYED_HEADER, text.encode())))
+
+
+def released(record: Record) -> tuple[Destination, Record] | None:
+    """Return where a record that waits is to go, and what it is there; None if it says nothing."""
+    name, value = record.headers[-1] if record.headers else ("", None)
+    if name != DELAYED_HEADER or value is None:
+        return None
+    parts = value.split(b" ")
+    if len(parts) != _PARTS:
+        return None
+    try:
+        topic_id = bytes.fromhex(parts[1].decode())
+        destination = Destination(int(parts[0]), topic_id, int(parts[2]))
+    except ValueError:
+        return None
+    return destination, record._replace(headers=record.headers[:-1])
+
+
+def stamped(record: Record, now_ms: int) -> Record:
+    """Return a record with another time, which keeps the one that it was born at."""
+    headers = record.headers
+    if not any(name == BORN_HEADER for name, _ in headers):
+        headers = (*headers, (BORN_HEADER, b"%d" % record.timestamp_ms))
+    return record._replace(headers=headers, timestamp_ms=now_ms)
