@@ -99,7 +99,7 @@ def why_not_in(settings):
 
 def errors_of(settings):
     """Return what librdkafka says while it gets no answer; nothing with one."""
-    said = []
+    said: list[KafkaError] = []
     asks = Producer(settings | {"error_cb": said.append})
     for _ in range(60):
         asks.poll(0.05)
