@@ -4,6 +4,7 @@
     --seeds 1..200 --jobs 2        many runs, a line for each, and their reach by room
     --campaign FILE --seeds 1..N   the same, with results added up in a file; can be resumed
     --like FILE --seeds 1..N       the same: are the traces those of the runs in that file?
+    --covering --seeds 1..25       a few of them, which have every kind of fault, cluster and client
     --twice --seeds 1..4           each in two processes with other hash seeds: are traces equal?
     --plan FILE                    a plan that was printed or saved
 
@@ -22,6 +23,7 @@ from penstock.base.errors import ConfigError
 from simulator.reach import floors
 from simulator.reach.table import by_room, lines
 from simulator.run.campaign import Campaign
+from simulator.run.covering import covering
 from simulator.run.equal_traces import RunFailed, differences, digests, traces
 from simulator.run.one_run import RunResult, run_plan
 from simulator.run.plan import Plan
@@ -64,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         "--like", type=Path, metavar="FILE", help="compare traces with those of this campaign"
     )
     parser.add_argument(
+        "--covering", action="store_true", help="a few of --seeds: every kind of plan is among them"
+    )
+    parser.add_argument(
         "--twice", action="store_true", help="run --seeds in two processes; compare their traces"
     )
     parser.add_argument("--reach", action="store_true", help="name the functions never called")
@@ -91,8 +96,11 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _many(options: argparse.Namespace) -> int:
     campaign = Campaign(options.campaign)
+    seeds: Sequence[int] = options.seeds
+    if options.covering:
+        seeds = covering(seeds, faults=options.faults)
     found = campaign.run(
-        options.seeds,
+        seeds,
         faults=options.faults,
         jobs=options.jobs,
         show=_say,
@@ -104,11 +112,11 @@ def _many(options: argparse.Namespace) -> int:
     fallen = floors.fallen(by_room(campaign.reached), seed_count=campaign.seed_count)
     for text in fallen:
         _say(text)
-    is_like = options.like is None or _is_like(options.like, campaign, options.seeds)
+    is_like = options.like is None or _is_like(options.like, campaign, seeds)
     return 1 if found.get("broken") or fallen or not is_like else 0
 
 
-def _is_like(earlier: Path, campaign: Campaign, seeds: range) -> bool:
+def _is_like(earlier: Path, campaign: Campaign, seeds: Sequence[int]) -> bool:
     """Say how the traces of `seeds` differ from those of earlier runs; return whether none does."""
     known = digests(Campaign(earlier).runs, seeds)
     texts = differences(known, digests(campaign.runs, seeds))

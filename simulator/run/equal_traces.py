@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,6 @@ def _start(seeds: range, faults: int, results: Path, hash_seed: str) -> "subproc
     )
 
 
-def digests(runs: Mapping[str, Mapping[str, Any]], seeds: range) -> dict[str, str]:
+def digests(runs: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> dict[str, str]:
     """Return the digest of the trace of each of `seeds` that was run, by seed."""
     return {str(seed): runs[str(seed)]["digest"] for seed in seeds if str(seed) in runs}

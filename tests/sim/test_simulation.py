@@ -45,10 +45,9 @@ def test_a_cluster_without_faults_keeps_every_promise() -> None:
     assert result.checks > 500
 
 
-@pytest.mark.parametrize("seed", range(1_001, 1_004))
-def test_a_cluster_under_faults_keeps_every_promise(seed: int) -> None:
-    """Seeds that `make sim` does not run, so that `make test` alone has some."""
-    assert clean(run_plan(make_plan(seed))).fault_count >= 5
+def test_a_cluster_under_faults_keeps_every_promise() -> None:
+    """A seed that `make sim` does not run, so that `make test` alone has one."""
+    assert clean(run_plan(make_plan(1_001))).fault_count >= 5
 
 
 @pytest.mark.parametrize("plan", CORPUS, ids=lambda path: path.stem)
