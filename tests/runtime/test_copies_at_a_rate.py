@@ -189,7 +189,7 @@ def test_another_rate_holds_for_copies_that_rest() -> None:
     copied = Copied()
     copied.streaming(BEHIND)
     copied.server.use_config(replace(CONFIG, copy_bytes_per_second=1))
-    copied.world.advance(60_000)
+    copied.world.advance(30_000)
     slowed = copied.sent(BEHIND)
     assert slowed <= 2 * RUN_BYTES
     copied.server.use_config(replace(CONFIG, copy_bytes_per_second=0))
@@ -276,7 +276,7 @@ def test_bytes_of_a_base_are_sent_once_whatever_is_written_meanwhile() -> None:
     copied.world.run()
     end = copied.greeted(BEHIND)
     wants(copied, end, base_of(copied, end).start_position)
-    copied.world.advance(60_000)
+    copied.world.advance(SILENCE_MS // 2)
     for _ in range(3):
         append(copied.log, copied.log.open_partition(partition_number(0)), size=500)
         copied.world.run()
