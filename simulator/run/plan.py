@@ -199,6 +199,8 @@ class Shape:
     """Whether an administrator reads all that there is to read, see administrators/inspector.py."""
     slave_reads: str = OFF
     """`broker.slave_reads`: which consumers are sent to slaves; see slave_reader.py."""
+    copy_bytes_per_second: int = 0
+    """`replication.copy_bytes_per_second`, of copies to members out of step; 0: no bound."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     level0_bytes: int = -1

@@ -146,7 +146,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             audit_fold_ms=AUDIT_FOLD_MS,
         ),
         log=_log(shape),
-        replication=_replication(),
+        replication=_replication(shape),
         controller=_controller(shape),
         raft=_raft(shape),
         groups=_groups(shape),
@@ -211,7 +211,7 @@ def _log(shape: Shape) -> LogConfig:
     )
 
 
-def _replication() -> ReplicationConfig:
+def _replication(shape: Shape) -> ReplicationConfig:
     return ReplicationConfig(
         replica_lag_time_ms=1_000,
         disconnect_grace_ms=100,
@@ -223,6 +223,7 @@ def _replication() -> ReplicationConfig:
         dial_timeout_ms=400,
         run_bytes=16_384,
         in_flight_bytes=65_536,
+        copy_bytes_per_second=shape.copy_bytes_per_second,
         lease_ms=LEASE_MS,
     )
 

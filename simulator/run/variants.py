@@ -48,6 +48,9 @@ LEVELS_SHARE = 0.25
 LEVEL0_BYTES = (0, 65_536)
 SLAVE_READS_SHARE = 0.2
 ACCESS_SHARE = 0.3
+COPY_RATE_SHARE = 0.2
+COPY_RATES = (100_000, 400_000)
+"""Bytes per second: above what clients write, and a copy takes seconds."""
 DAMAGED_LEVELS_SHARE = 0.8
 QUOTAS_SHARE = 0.25
 AUDIT_SHARE = 0.25
@@ -84,6 +87,7 @@ def varied(plan: Plan) -> Plan:
         "quotas": _with_quotas,
         "audit": _audited,
         "tokens": _with_tokens,
+        "copy rate": _with_copy_rate,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -314,6 +318,14 @@ def _with_levels(plan: Plan, draw: random.Random) -> Plan:
         housekeeper_death_share=draw.choice(HOUSEKEEPER_DEATH_SHARES),
     )
     return replace(plan, shape=shape)
+
+
+def _with_copy_rate(plan: Plan, draw: random.Random) -> Plan:
+    """Let a copy take long in some plans, so that faults meet it and members join late."""
+    if draw.random() >= COPY_RATE_SHARE:
+        return plan
+    rate = draw.choice(COPY_RATES)
+    return replace(plan, shape=replace(plan.shape, copy_bytes_per_second=rate))
 
 
 def _with_access(plan: Plan, draw: random.Random) -> Plan:

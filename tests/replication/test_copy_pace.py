@@ -22,6 +22,12 @@ def test_what_was_sent_is_waited_for_and_counted() -> None:
     assert pace.copied_bytes == 2 * RATE
 
 
+def test_a_part_of_a_millisecond_is_waited_for_as_a_whole_one() -> None:
+    pace = CopyPace(3 * RATE, World())
+    pace.sent(301)
+    assert pace.wait_ms() == 101
+
+
 def test_without_a_rate_bytes_are_counted_all_the_same() -> None:
     pace = CopyPace(0, World())
     pace.sent(1 << 40)

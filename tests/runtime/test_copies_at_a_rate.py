@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from harness.log_world import append, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import Position, ReplicaId
 from penstock.base.token_bucket import BURST_US
@@ -171,6 +172,13 @@ def test_a_copy_that_rests_goes_on_at_once_when_writes_begin_to_wait_for_it() ->
     assert copied.has_all(BEHIND)
 
 
+def test_who_is_in_step_and_does_not_follow_yet_is_not_counted_on() -> None:
+    copied = Copied(policy=AckPolicy(kind=PolicyKind.K_OF_N, required=2))
+    copied.greeted(IN_STEP)
+    copied.streaming(BEHIND)
+    assert copied.has_all(BEHIND)
+
+
 def test_a_master_that_resumes_is_not_held_up() -> None:
     copied = Copied(is_resuming=True)
     copied.streaming(BEHIND)
@@ -181,7 +189,7 @@ def test_another_rate_holds_for_copies_that_rest() -> None:
     copied = Copied()
     copied.streaming(BEHIND)
     copied.server.use_config(replace(CONFIG, copy_bytes_per_second=1))
-    copied.world.advance(60_000)
+    copied.world.advance(30_000)
     slowed = copied.sent(BEHIND)
     assert slowed <= 2 * RUN_BYTES
     copied.server.use_config(replace(CONFIG, copy_bytes_per_second=0))
@@ -262,13 +270,27 @@ def test_a_slave_that_asks_again_while_its_copy_rests_is_refused() -> None:
     assert sum(isinstance(one, BaseBytes) for one in end.heard) == 1
 
 
+def test_bytes_of_a_base_are_sent_once_whatever_is_written_meanwhile() -> None:
+    copied = Copied()
+    copied.log.checkpoint()
+    copied.world.run()
+    end = copied.greeted(BEHIND)
+    wants(copied, end, base_of(copied, end).start_position)
+    copied.world.advance(SILENCE_MS // 2)
+    for _ in range(3):
+        append(copied.log, copied.log.open_partition(partition_number(0)), size=500)
+        copied.world.run()
+    assert sum(isinstance(one, BaseBytes) for one in end.heard) == 1
+
+
 def test_a_base_that_writes_wait_for_is_copied_at_once() -> None:
     copied = Copied(policy=AckPolicy(kind=PolicyKind.K_OF_N, required=3))
     copied.log.checkpoint()
     copied.world.run()
     end = copied.greeted(BEHIND)
     manifest = base_of(copied, end)
+    copied.server.turns.pace.sent(RATE)  # of another set
     while (place := manifest.start_position + copied.sent(BEHIND)) < manifest.end_place:
         wants(copied, end, place)
         assert copied.sent(BEHIND) > place - manifest.start_position
-    assert copied.server.turns.pace.copied_bytes == 0
+    assert copied.server.turns.pace.copied_bytes == RATE
