@@ -15,7 +15,7 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.codec import has_lz4, has_snappy, has_zstd
-    from kafka.errors import TopicAlreadyExistsError
+    from kafka.errors import NoReassignmentInProgressError, TopicAlreadyExistsError
 
     from kafka import (
         KafkaAdminClient,
@@ -201,3 +201,13 @@ def test_quorum_and_directories_are_described(admin: KafkaAdminClient, topic: st
     quorum = admin.describe_metadata_quorum()
     assert "current_voters" in str(quorum)
     assert topic in str(admin.describe_log_dirs())
+
+
+def test_replicas_that_are_so_already_may_be_asked_for_and_nothing_is_cancelled(
+    admin: KafkaAdminClient, topic: str
+) -> None:
+    one = TopicPartition(topic, 1)
+    assert admin.alter_partition_reassignments({one: [1]}) == {one: None}
+    assert admin.alter_partition_reassignments({one: None}) == {one: NoReassignmentInProgressError}
+    assert admin.list_partition_reassignments() == {}
+    assert admin.list_partition_reassignments({topic: [0, 1]}) == {}

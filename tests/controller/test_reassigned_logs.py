@@ -17,6 +17,8 @@ from penstock.controller.commands.reassignment.commands import (
     Reassign,
     SetTarget,
 )
+from penstock.controller.commands.replica_sets import check_size
+from penstock.controller.errors import InvalidMetadataRequest
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from tests.controller.test_overlap import _BROKERS, SetMachine, _some
@@ -97,13 +99,21 @@ class ReassignedSet(SetMachine):
         self.view = self.now
         self.logs[broker].append((self.now.leader_epoch, -1))
 
+    def fits(self, wanted: ReassignmentChanged) -> bool:
+        """Whether the policy, which may have changed since, allows so few members."""
+        try:
+            check_size(self.now.policy, len(wanted.target))
+        except InvalidMetadataRequest:
+            return False
+        return True
+
     def teardown(self) -> None:
-        """All are alive and get in step: it ends, if the set has a master."""
+        """All are alive and get in step: it ends, if the set has a master and the policy allows."""
         if not hasattr(self, "view") or not self.is_led():
             return
         for _ in range(_STEPS_MAX):
             wanted = self.wanted()
-            if wanted is None:
+            if wanted is None or not self.fits(wanted):
                 return
             self.view = self.now
             for one in self.now.replicas:

@@ -77,14 +77,17 @@ def test_all_members_and_the_master_are_replaced_one_at_a_time() -> None:
 
 def test_the_set_does_not_go_back_to_a_preferred_master_that_is_to_leave() -> None:
     world = _world(settings={"preferred_master_delay_ms": 0})
-    world.ask(
-        c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=AckPolicy(kind=PolicyKind.QUORUM))
-    )
+    world.brokers[3].kill()
+    get_in_step(world, 1, 2)
     ask(world, (4, 2, 3))
     world.run(WHILE_MS)
-    get_in_step(world, 1, 2, 3, 4)
-    world.run(WHILE_MS)
-    assert (world.replica_set().master, world.replica_set().leader_epoch) == (4, 1)
+    get_in_step(world, 1, 2, 4)  # 3 is waited for
+    world.brokers[1].is_stopping = True
+    world.run(5 * WHILE_MS)
+    assert world.replica_set().master == 2
+    world.brokers[1].is_stopping = False
+    world.run(60 * WHILE_MS)
+    assert shape(world.replica_set()) == ((1, 2, 3, 4), 2, (1, 2, 4))
 
 
 def test_another_order_of_the_same_members_is_there_at_once() -> None:
@@ -144,6 +147,16 @@ def test_a_dead_member_that_is_to_go_goes_first() -> None:
     get_in_step(world, 1, 2, 4)
     world.run(WHILE_MS)
     assert target_of(world) is None
+
+
+def test_a_drained_member_that_is_to_go_goes_first() -> None:
+    world = _world()
+    world.ask(c.DrainBroker(broker_id=BrokerId(3)))
+    world.run(WHILE_MS)
+    assert world.replica_set().sync_state_set == (1, 2)
+    ask(world, (1, 2, 4))
+    world.run(WHILE_MS)
+    assert shape(world.replica_set()) == ((1, 2, 4), 1, (1, 2))
 
 
 def test_a_slow_member_that_is_to_go_stays_until_its_successor_is_in_step() -> None:
@@ -270,8 +283,8 @@ def test_a_few_sets_at_a_time_copy_their_logs(monkeypatch: pytest.MonkeyPatch) -
     ids = sorted(
         set_id for set_id, one in world.image.replica_sets.items() if 4 not in one.replicas
     )
-    for set_id in ids:
-        world.ask(to((4, *world.replica_set(set_id).replicas), set_id))
+    wanted = [to((4, *world.replica_set(set_id).replicas), set_id).sets[0] for set_id in ids]
+    world.ask(Reassign(sets=tuple(wanted)))
     world.run(20_000)
     assert len(ids) == 6
     assert sum(len(world.replica_set(set_id).replicas) == 2 for set_id in ids) == 2
@@ -378,3 +391,11 @@ def test_a_release_that_does_not_know_reassignments_carries_them(
     (removal,) = decode_records(cluster.log[over])
     assert isinstance(removal, r.CarriedRecord)
     assert (removal.key, removal.is_removal) == ("0", True)
+
+
+def test_a_level_that_can_not_hold_reassignments_says_so() -> None:
+    cluster = Cluster(sets=((0,), (1,)))
+    cluster.submit(to((1,), 0))
+    (text,) = cluster.image.configuration.above(1)
+    assert text == "1 replica sets whose members change"
+    assert not cluster.image.configuration.above(2)

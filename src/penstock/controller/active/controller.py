@@ -170,7 +170,6 @@ class ActiveController:
         self._elections.forget(error)
         self._transfers.forget(error)
         self._drains.forget(error)
-        self._reassignments.forget()
         self._token_expiry.forget()
         self._is_creating = False
         self._create_not_before_ms = 0

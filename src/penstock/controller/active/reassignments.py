@@ -2,7 +2,8 @@
 
     target in the image ─► next_step ─► a member more or less, a transfer, the end ─► the next look
 
-Nothing is kept but what was submitted and is not answered: whoever becomes active looks at the
+Nothing is kept but what was submitted and is not answered, which every command is, also after the
+loss of the lead: whoever becomes active looks at the
 image and goes on. A step is refused if the target has changed meanwhile, and a set whose step was
 refused is looked at again after a while.
 
@@ -35,11 +36,6 @@ class Reassignments:
         self._transfers = transfers
         self._submitted: set[ReplicaSetId] = set()
         self._not_before_ms: dict[ReplicaSetId, int] = {}
-
-    def forget(self) -> None:
-        """Drop what is under way: this controller does not lead any more, or leads anew."""
-        self._submitted.clear()
-        self._not_before_ms.clear()
 
     def is_under_way(self, set_id: ReplicaSetId) -> bool:
         """Whether the set is to have other members."""
