@@ -6,6 +6,12 @@
 //   orderly ADDRESS TOPIC GROUP COUNT      the same by a consumer that keeps the order of queues
 //   lite ADDRESS TOPIC GROUP COUNT         the same by a consumer that polls
 //   pull ADDRESS TOPIC GROUP                all there is, queue by queue
+//   delayed ADDRESS TOPIC LEVEL COUNT       send so many with a delay level
+//   failing ADDRESS TOPIC GROUP COUNT MOST  fail to consume until so many have come, each at most
+//                                           so often again
+//   giving ADDRESS TOPIC GROUP COUNT MOST   the same by a consumer that keeps the order of queues
+//   retrying ADDRESS TOPIC GROUP COUNT      send so many, fail with each the first time; once a
+//                                           line has come in, end when all were consumed
 //   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
 //                                           that was acknowledged has been consumed
 
@@ -46,6 +52,10 @@ public class RemotingClients {
             case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
             case "orderly" -> orderly(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "lite" -> lite(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "delayed" -> delayed(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]));
+            case "failing" -> failing(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
+            case "giving" -> giving(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
+            case "retrying" -> retrying(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "through" -> through(rest[0], rest[1], rest[2]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
@@ -175,6 +185,96 @@ public class RemotingClients {
         tell(Map.of("done", got >= count));
     }
 
+    private static void delayed(String address, String topic, int level, int count)
+        throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            Message message = message(topic, "delayed", n);
+            message.setDelayTimeLevel(level);
+            tell(Map.of("asked_ms", System.currentTimeMillis()));
+            tellSent("delayed " + n, producer.send(message));
+        }
+        producer.shutdown();
+    }
+
+    private static DefaultMQPushConsumer retryConsumer(String address, String topic, String group, int most)
+        throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setPollNameServerInterval(1_000);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setMaxReconsumeTimes(most);
+        consumer.subscribe(topic, "*");
+        return consumer;
+    }
+
+    private static void failing(String address, String topic, String group, int count, int most)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = retryConsumer(address, topic, group, most);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            messages.forEach(RemotingClients::tellMessage);
+            messages.forEach(message -> open.countDown());
+            context.setDelayLevelWhenNextConsume(1);
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+        });
+        consumer.start();
+        boolean isDone = open.await(90, TimeUnit.SECONDS);
+        System.in.read();  // what came last is on its way back
+        consumer.shutdown();
+        tell(Map.of("done", isDone));
+    }
+
+    private static void giving(String address, String topic, String group, int count, int most)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = retryConsumer(address, topic, group, most);
+        consumer.setSuspendCurrentQueueTimeMillis(100);
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            messages.forEach(RemotingClients::tellMessage);
+            messages.forEach(message -> open.countDown());
+            return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+        });
+        consumer.start();
+        boolean isDone = open.await(90, TimeUnit.SECONDS);
+        System.in.read();
+        consumer.shutdown();
+        tell(Map.of("done", isDone));
+    }
+
+    private static void retrying(String address, String topic, String group, int count)
+        throws Exception {
+        Set<String> open = ConcurrentHashMap.newKeySet();
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setSendMsgTimeout(30_000);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            open.add("retrying " + n);
+            producer.send(message(topic, "retrying", n));
+        }
+        DefaultMQPushConsumer consumer = retryConsumer(address, topic, group, 16);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            messages.forEach(RemotingClients::tellMessage);
+            if (messages.get(0).getReconsumeTimes() == 0) {
+                context.setDelayLevelWhenNextConsume(4);
+                return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            }
+            messages.forEach(message -> open.remove(new String(message.getBody(), StandardCharsets.UTF_8)));
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        System.in.read();
+        for (int tenths = 0; !open.isEmpty() && tenths < 900; tenths++) {
+            Thread.sleep(100);
+        }
+        producer.shutdown();
+        consumer.shutdown();
+        tell(Map.of("left", open.size()));
+    }
+
     private static void through(String address, String topic, String group) throws Exception {
         Set<String> open = ConcurrentHashMap.newKeySet();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
@@ -248,6 +348,9 @@ public class RemotingClients {
         told.put("queue", message.getQueueId());
         told.put("offset", message.getQueueOffset());
         told.put("born_ms", message.getBornTimestamp());
+        told.put("stored_ms", message.getStoreTimestamp());
+        told.put("times", message.getReconsumeTimes());
+        told.put("topic", message.getTopic());
         told.put("properties", message.getProperties());
         tell(told);
     }

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from harness.waiting import wait_until
 from penstock.controller.commands.command import CreateTopics, NewTopic
-from tests.compat.rocketmq_client import client
+from tests.compat.rocketmq_client import client, running_client
 from tests.live_node import LiveNode
 from tests.remoting.served import running_remoting_node
 
@@ -170,3 +171,59 @@ def test_kafka_and_rocketmq_clients_read_what_the_other_has_written(
     assert written["rmq.tag"] == b"sync"
     assert written["rmq.keys"] == b"sync0 all"
     assert written["colour"] == "grün".encode()
+
+
+def ends(node: LiveNode, topic: str) -> int:
+    """How many messages a topic has had, as Kafka's clients are told."""
+    consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": "none"})
+    metadata = consumer.list_topics(topic, 60).topics[topic]
+    parts = [TopicPartition(topic, partition) for partition in metadata.partitions]
+    count = sum(consumer.get_watermark_offsets(part, 60)[1] for part in parts)
+    consumer.close()
+    return count
+
+
+def test_a_delayed_message_comes_when_its_time_has(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    told = client(tmp_path, "delayed", address, topic, 2, 3)
+    asked = [one["asked_ms"] for one in told if "asked_ms" in one]
+    statuses = [one["status"] for one in told if "status" in one]
+    assert statuses == ["SEND_OK"] * 3
+    *messages, done = client(tmp_path, "push", address, topic, "later", "*", 3)
+    assert done == {"done": True}
+    delivered = {int(one["flag"]): one for one in messages}
+    for number, began_ms in enumerate(asked):
+        assert delivered[number]["stored_ms"] >= began_ms + 5_000
+        assert delivered[number]["body"] == f"delayed {number}"
+        assert "DELAY" not in delivered[number]["properties"]
+
+
+@pytest.mark.parametrize("kind", ["failing", "giving"])
+def test_what_fails_each_time_comes_again_and_is_a_dead_letter_in_the_end(
+    node: LiveNode, address: str, topic: str, tmp_path: Path, kind: str
+) -> None:
+    client(tmp_path, "produce", address, topic, 1)
+    group, total, most = f"{kind}-{topic}", len(KINDS) + 1, 2
+    with running_client(tmp_path, kind, address, topic, group, total * (most + 1), most) as running:
+        dead = f"rmq.dlq.{group}"
+        assert wait_until(
+            lambda: (
+                dead in node.call(lambda: list(node.broker.metadata.topics_by_name))
+                and ends(node, dead) == total
+            ),
+            90.0,
+        ), running.told()[-3:]
+        *messages, done = running.finish()
+    assert done == {"done": True}
+    attempts = Counter((one["id"], one["times"]) for one in messages)
+    ids = {one["id"] for one in messages}
+    assert len(ids) == total
+    assert attempts == Counter((one, times) for one in ids for times in range(most + 1))
+    assert {one["topic"] for one in messages} == {topic}, "clients show where it came from first"
+    told = client(tmp_path, "pull", address, f"%DLQ%{group}", "undertaker")
+    letters = [one for one in told if "body" in one]
+    assert {one["id"] for one in letters} == ids
+    for one in letters:
+        assert one["properties"]["DLQ_ORIGIN_TOPIC"] == topic
+        assert one["tags"] == "large" or one["properties"]["colour"] == "grün"

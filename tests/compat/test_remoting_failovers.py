@@ -19,6 +19,8 @@ QUEUES = 6
 MORE = 100
 """Messages that go through before the next thing happens."""
 UNTIL_SECONDS = 120.0
+RETRIED = 60
+DELAYED, DELAY_MS = "__delayed_4", 30_000
 
 
 @pytest.fixture
@@ -91,3 +93,38 @@ def test_a_group_consumes_all_that_is_acknowledged_while_masters_end(
     *messages, done = client(tmp_path, "push", addresses(cluster), "orders", "shop", "*", 5)
     assert done == {"done": True}
     assert not [one for one in messages if "through" in one["body"]], "the group went on"
+
+
+def sent_back(cluster: ClusterProcess) -> int:
+    """How many messages wait for their next attempt, as far as they are confirmed."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none"})
+    metadata = consumer.list_topics(timeout=60).topics
+    parts = [
+        TopicPartition(DELAYED, partition)
+        for partition in (metadata[DELAYED].partitions if DELAYED in metadata else ())
+    ]
+    count = sum(consumer.get_watermark_offsets(part, 60)[1] for part in parts)
+    consumer.close()
+    return count
+
+
+def test_what_was_sent_back_to_a_master_that_is_killed_comes_again_from_the_next_one(
+    cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    create_topic(cluster, "orders")
+    words = (addresses(cluster), "orders", "shop", RETRIED)
+    with running_client(tmp_path, "retrying", *words) as running:
+        assert wait_until(lambda: sent_back(cluster) == RETRIED, UNTIL_SECONDS), running.told()[-3:]
+        leader = cluster.leader_of("orders", 0)
+        kill(cluster, leader)
+        assert {one["times"] for one in running.told()} == {0}, "nothing was delivered before"
+        cluster.nodes[leader].start()
+        told = running.finish()
+    assert told[-1] == {"left": 0}
+    again = Counter(one["body"] for one in told if one.get("times") == 1)
+    assert again.keys() == {f"retrying {n}" for n in range(RETRIED)}
+    at = {one["body"]: one["stored_ms"] for one in told if one.get("times") == 0}
+    early = [
+        one for one in told if one.get("times") and one["stored_ms"] < at[one["body"]] + DELAY_MS
+    ]
+    assert not early

@@ -82,6 +82,7 @@ def test_retry_topics_and_dead_letters_are_placed_and_else_topics_as_others_are(
         topic = cluster.image.topics_by_name[name]
         assert not topic.internal
         assert topic.partitions.set_ids == (1, 0)
+        assert topic.configs == {"max.message.bytes": str(64 << 20)}, "as much as any topic"
 
 
 def test_a_retry_topic_that_a_client_has_made_gets_what_it_lacks() -> None:

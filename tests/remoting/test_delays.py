@@ -1,5 +1,7 @@
 """Messages that wait for their time: held, delivered, and what comes between."""
 
+from typing import Any
+
 import pytest
 
 from penstock.controller.commands.command import DeleteTopics, TopicReference
@@ -322,3 +324,43 @@ def test_messages_of_one_turn_are_batches_that_their_topic_permits(cluster: Clus
     asked = [remote.send(SEND, sent("small", n=SET), b"x" * 500) for _ in range(4)]
     for one in asked:
         acknowledged(cluster, remote, one)
+
+
+@pytest.mark.parametrize(
+    ("configs", "properties", "body"),
+    [
+        ({"max_message_bytes": "1200"}, {}, b"x" * 1_200),
+        ({"cleanup_policy": "compact"}, {}, b"x"),
+    ],
+)
+def test_what_its_topic_would_refuse_later_is_refused_at_once(
+    cluster: Cluster, configs: dict[str, Any], properties: dict[str, str], body: bytes
+) -> None:
+    """Else it would be acknowledged, and wait for ever."""
+    cluster.create("narrow", **configs)
+    remote, _ = remotings(cluster)
+    asked = remote.send(SEND, sent("narrow", properties | {"DELAY": "1"}, n=SET), body)
+    cluster.replicate()
+    answer = remote.answer(asked)
+    assert answer is not None
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL, answer.remark
+    assert remote.front.delivery.waiting() == 0
+
+
+def test_a_message_with_a_key_is_delivered_to_a_compacted_topic(cluster: Cluster) -> None:
+    cluster.create("narrow", cleanup_policy="compact")
+    remote, _ = remotings(cluster)
+    properties = {"DELAY": "1", "__SHARDINGKEY": "key"}
+    acknowledged(cluster, remote, remote.send(SEND, sent("narrow", properties, n=SET), b"b"))
+    cluster.world.advance(SECOND)
+    settle(cluster)
+    assert bodies(remote, "narrow") == [b"b"]
+
+
+def test_a_message_as_large_as_its_topic_permits_can_wait(cluster: Cluster) -> None:
+    cluster.create("wide", max_message_bytes=str(4 << 20))
+    remote, _ = remotings(cluster)
+    asked = remote.send(SEND, sent("wide", {"DELAY": "1"}, n=SET), b"b")
+    acknowledged(cluster, remote, asked)
+    topics = cluster.nodes[0].broker.partitions.by_name
+    assert topics[b"__delayed_1"].rules.max_message_bytes >= 4 << 20

@@ -337,6 +337,17 @@ def test_members_of_a_group_are_told_of_each_other(address: str, remote: Remote)
     assert json.loads(bytes(answer.body)) == {"consumerIdList": []}
 
 
+def test_a_group_with_members_has_a_retry_topic(remote: Remote) -> None:
+    """Where topics are not made on demand, too: consumers that keep an order send there only."""
+    group = f"group-{next(_numbers)}"
+    retries = {"topic": f"%RETRY%{group}"}
+    assert code(remote.ask(ROUTE, retries)) is ResponseCode.TOPIC_NOT_EXIST
+    consumers = [{"groupName": group, "subscriptionDataSet": []}]
+    beat = json.dumps({"clientID": "one", "consumerDataSet": consumers}).encode()
+    remote.ask(RequestCode.HEART_BEAT, {}, beat)
+    assert code(remote.ask_among(ROUTE, retries)) is ResponseCode.SUCCESS
+
+
 def _notice(remote: Remote) -> str:
     notice = remote.receive()
     assert (notice.code, notice.flag) == (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ONE_WAY)

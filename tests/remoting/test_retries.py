@@ -140,7 +140,9 @@ def test_it_is_answered_when_the_set_has_it_and_not_before(cluster: Cluster) -> 
     asked = remote.send(BACK, returned(message))
     cluster.world.run()
     assert remote.answer(asked) is None
+    assert remote.front.held.bytes_now > 0, "it counts among what its client has unanswered"
     cluster.replicate()
+    assert remote.front.held.bytes_now == 0
     answer = remote.answer(asked)
     assert answer is not None
     assert told_code(answer) is ResponseCode.SUCCESS

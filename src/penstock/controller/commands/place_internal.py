@@ -16,6 +16,8 @@ Source: our own (ADR 0096, 0121, 0127); Kafka's `__share_group_state` has a fixe
 partitions.
 """
 
+from collections.abc import Iterator
+
 from penstock.base.ids import PartitionId, ReplicaSetId
 from penstock.controller.commands.command import PlaceInternal
 from penstock.controller.commands.context import CommandContext, Result
@@ -28,12 +30,18 @@ from penstock.controller.commands.placement import Placement
 from penstock.controller.commands.topic_names import (
     DEAD_LETTER_PREFIX,
     DELAY_TOPICS,
+    PLACED_CONFIGS,
     RETRY_PREFIX,
     SHARE_STATE_TOPIC,
     TIER_STATE_TOPIC,
 )
 from penstock.controller.errors import InvalidMetadataRequest, TopicExists, UnknownReplicaSet
-from penstock.controller.metadata.records import PartitionsAdded, TopicCreated
+from penstock.controller.metadata.records import (
+    ConfigChanged,
+    PartitionsAdded,
+    ResourceType,
+    TopicCreated,
+)
 
 PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC, TIER_STATE_TOPIC, *DELAY_TOPICS})
 """Those whose partitions follow the data. A hash decides which partition of the others is whose."""
@@ -70,13 +78,23 @@ def place_internal(context: CommandContext, command: PlaceInternal) -> Result[in
             replica_set_ids=(set_id,),
             internal=is_internal,
         )
-        return Result(0, (created,))
+        return Result(0, (created, *_configs(name)))
     added = PartitionsAdded(
         topic_id=topic.topic_id,
         first_partition=PartitionId(len(set_ids)),
         replica_set_ids=(set_id,),
     )
     return Result(len(set_ids), (added,))
+
+
+def _configs(name: str) -> Iterator[ConfigChanged]:
+    """Yield what is set for a new topic."""
+    if name in {SHARE_STATE_TOPIC, TIER_STATE_TOPIC}:
+        return
+    for key, value in PLACED_CONFIGS.items():
+        yield ConfigChanged(
+            resource_type=ResourceType.TOPIC, resource_name=name, key=key, value=value
+        )
 
 
 def _check_client_topic(

@@ -33,6 +33,10 @@ RETRY_PREFIX = "rmq.retry."
 DEAD_LETTER_PREFIX = "rmq.dlq."
 """And such a group: what it could not consume at all."""
 
+PLACED_CONFIGS = {"max.message.bytes": str(64 << 20)}
+"""Of retry topics, dead letters and what waits: a message that its own topic has taken, which may
+permit more than others do, must have a place there."""
+
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -1,8 +1,8 @@
 """GET_ROUTEINFO_BY_TOPIC, GET_BROKER_CLUSTER_INFO: what clients ask a name server.
 
 Every broker answers them from the image. A topic that is missing is created first where topics are
-created on demand, as Kafka's Metadata does; TBW102, by whose route clients create topics in
-RocketMQ, never has one.
+created on demand, as Kafka's Metadata does, or where it is the retry topic of a group with members;
+TBW102, by whose route clients create topics in RocketMQ, never has one.
 
 Source: RocketMQ `ClientRequestProcessor`, `DefaultRequestProcessor`.
 """
@@ -11,7 +11,11 @@ from typing import Final
 
 from penstock.broker.access import Operation, Resource
 from penstock.controller.commands.command import NewTopic
-from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
+from penstock.controller.commands.topic_names import (
+    INTERNAL_TOPICS,
+    PLACED_CONFIGS,
+    check_topic_name,
+)
 from penstock.controller.errors import InvalidTopicName, UnknownTopic
 from penstock.remoting.fields import text
 from penstock.remoting.gate import check, find_topic, may_create
@@ -56,24 +60,30 @@ def _tell(context: RemotingContext, name: str, reply: Reply) -> None:
 
 
 def _is_created(context: RemotingContext, name: str) -> bool:
-    """Whether a missing topic is created as it is asked for."""
-    if not context.broker.config.auto_create_topics or name == AUTO_CREATE_TOPIC:
+    """Whether a missing topic is created as it is asked for.
+
+    The retry topic of a group with members is, whatever is set for topics of clients: those that
+    keep the order of queues send their dead letters there, and never send back.
+    """
+    group = retry_group(name)
+    has_members = group is not None and context.front.members.client_ids(group)
+    if not (context.broker.config.auto_create_topics or has_members) or name == AUTO_CREATE_TOPIC:
         return False
     stored = stored_name(name)
     try:
         check_topic_name(stored)
     except InvalidTopicName:
         return False
-    if retry_group(name) is not None:
-        return True  # whose group may be consumed with, as find_topic has seen
+    if group is not None:
+        return True  # it may be consumed with, as find_topic has seen
     return stored not in INTERNAL_TOPICS and may_create(context, stored)
 
 
 async def _create(context: RemotingContext, name: str, reply: Reply) -> None:
-    count = -1
+    new = NewTopic(name=name)
     if retry_group(name) is not None:
         count = min(len(context.broker.metadata.replica_sets), RETRY_QUEUES_MAX)
-    new = NewTopic(name=stored_name(name), partition_count=count)
+        new = NewTopic(name=stored_name(name), partition_count=count, configs=PLACED_CONFIGS)
     await context.front.on_demand.create([new])
     try:
         _tell(context, name, reply)

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.controller.commands.topic_names import DELAY_TOPICS
+from penstock.record.batch import BATCH_HEADER_BYTES
+from penstock.record.build import record_bytes_max
+from penstock.record.errors import BatchTooLarge, RecordsWithoutKey
 from penstock.remoting.later.delayed import DELAYS_MS, Destination, held
+from penstock.remoting.later.due import STAMP_BYTES_MAX
 from penstock.remoting.sending import Done, Sent
 
 if TYPE_CHECKING:
@@ -58,10 +62,8 @@ class Holding:
         if isinstance(place, PlatformError):
             done(place)
             return
-        rules = target.topic.rules
         try:
-            target.check_still_led(-1)
-            target.member.check_in_step(rules.min_insync_replicas)
+            _check(target, record)
         except PlatformError as error:
             done(error)
             return
@@ -69,3 +71,18 @@ class Holding:
         destination = Destination(due_ms, target.topic.topic_id, target.partition)
         self.held += 1
         self._sending.add(place, Sent([held(record, destination)], done))
+
+
+def _check(target: HostedPartition, record: Record) -> None:
+    """Check what the target would, so that nothing is taken that it refuses later.
+
+    Raises ReplicationError and RecordError kinds, UnknownPartition.
+    """
+    rules = target.topic.rules
+    target.check_still_led(-1)
+    target.member.check_in_step(rules.min_insync_replicas)
+    size = BATCH_HEADER_BYTES + record_bytes_max(record) + STAMP_BYTES_MAX
+    if size > rules.max_message_bytes:
+        raise BatchTooLarge(size, rules.max_message_bytes)
+    if rules.needs_keys and record.key is None:
+        raise RecordsWithoutKey(1, (0,))
