@@ -24,6 +24,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.shares.config import ShareConfig
 from penstock.storage.config import FlushPolicy, LogConfig
+from penstock.tier.config import TierConfig
 from simulator.run.plan import REWRITE_BYTES, Shape
 
 CLUSTER_ID = "simulated-cluster-000"
@@ -53,6 +54,11 @@ PARTITIONS = 2
 
 WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
+
+STORE_URL = "file:///simulated/store"
+"""Nothing is opened there: each host has its way to the store of the cluster."""
+SKEW_MS = 6_000
+"""Longer than two pauses of a host that follow each other, and than a put may be under way."""
 
 SESSION_TIMEOUT_MS = 1_000
 STREAMS_SESSION_MS = 3_000
@@ -142,6 +148,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         raft=_raft(shape),
         groups=_groups(shape),
         shares=_shares(shape),
+        tier=_tier(shape) if host.is_broker else TierConfig(),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -244,6 +251,21 @@ def _shares(shape: Shape) -> ShareConfig:
     return ShareConfig(rewrite_after_bytes=SHARES_BYTES) if shape.sharers else ShareConfig()
 
 
+def _tier(shape: Shape) -> TierConfig:
+    """Let objects be small. The skew covers a host that stands still, and a put that lands late."""
+    if not shape.is_tiered:
+        return TierConfig()
+    return TierConfig(
+        url=STORE_URL,
+        object_bytes=16_384,
+        look_ms=100,
+        upload_ms=1_000,
+        skew_ms=SKEW_MS,
+        lease_ms=500,
+        grace_ms=1_000,
+    )
+
+
 def _controller(shape: Shape) -> ControllerConfig:
     return ControllerConfig(
         default_partitions=shape.partitions,
@@ -254,6 +276,7 @@ def _controller(shape: Shape) -> ControllerConfig:
         election_retry_ms=100,
         transfer_timeout_ms=500,
         preferred_master_delay_ms=shape.preferred_master_delay_ms,
+        tiered_topics=shape.is_tiered,
     )
 
 
