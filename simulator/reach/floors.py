@@ -25,7 +25,7 @@ class Floor(NamedTuple):
 FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
-    "storage": Floor(92),
+    "storage": Floor(90),
     "controller": Floor(90),
     "coordinator": Floor(94),
     "groups": Floor(96),
