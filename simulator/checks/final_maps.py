@@ -1,27 +1,22 @@
 """Check: whichever member is read, a compacted partition ends in the last value of every key.
 
 Each member cleans for itself, so what is left of old records differs, and the map does not. Read at
-the end of a run, when logs are equal, through the stores of each member as a fetch reads them: in
-the member's own process, which acts on the damage that a read finds.
+the end of a run, when logs are equal, through the stores of each member (member_logs.py).
 
 Source: K-35 of the platform's contract with Kafka; the LogCompactionTester of Kafka compares so.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.base.errors import PlatformError
-from penstock.base.ids import Offset
 from penstock.node.node import Node
 from penstock.record.batch import BatchHeader
-from penstock.record.read import iter_batches, iter_records
+from penstock.record.read import iter_records
 from penstock.replica.replica_set import ReplicaSetMember
-from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.index.partition_log import PartitionLog
+from simulator.checks.member_logs import read_member
 from simulator.run.server import Server
 
-READ_BYTES = 64 << 10
 Values = dict[bytes, bytes]
 
 
@@ -50,53 +45,10 @@ async def read_logs(servers: Iterable[Server], topic: str) -> list[ReadLog]:
 
 
 async def _read_there(server: Server, member: ReplicaSetMember, partition: PartitionLog) -> ReadLog:
-    process = server.process
-    assert process is not None
-    reading = asyncio.get_running_loop().create_task(
-        _read(server.name, member, partition), name="final map", context=process.context
-    )
-    ends: set[asyncio.Future[Any]] = {reading, process.ended}
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    if not reading.done():
-        return ReadLog(server.name, {}, 0, "its process ended as it was read")
-    return reading.result()
-
-
-async def _read(server: str, member: ReplicaSetMember, partition: PartitionLog) -> ReadLog:
+    read = await read_member(server, member, partition)
     values: Values = {}
-    count, offset = 0, partition.log_start_offset
-    while offset < partition.log_end_offset:
-        try:
-            chunk = await _chunk(member, partition, offset)
-        except PlatformError as error:
-            return ReadLog(server, values, count, f"offset {offset} can not be read: {error}")
-        before = offset
-        for header, batch in iter_batches(chunk.data):
-            if header.base_offset + header.last_offset_delta < offset:
-                return ReadLog(server, values, count, f"offset {header.base_offset} comes again")
-            count += _take(header, batch, values)
-            offset = Offset(header.last_offset + 1)
-        if offset == before:
-            return ReadLog(server, values, count, f"nothing is read at offset {offset}")
-    return ReadLog(server, values, count)
-
-
-async def _chunk(member: ReplicaSetMember, partition: PartitionLog, offset: Offset) -> Chunk:
-    """Read on, from the disk if need be. Raises PlatformError."""
-    found = member.log.read(partition, offset, READ_BYTES, member.log.end_position)
-    if not isinstance(found, NeedsDisk):
-        return found
-    loaded: asyncio.Future[Chunk] = asyncio.get_running_loop().create_future()
-
-    def done(chunk: Chunk | None, error: PlatformError | None) -> None:
-        if chunk is not None:
-            loaded.set_result(chunk)
-        else:
-            assert error is not None
-            loaded.set_exception(error)
-
-    found.load(done)
-    return await loaded
+    count = sum(_take(header, batch, values) for header, batch in read.batches)
+    return ReadLog(server.name, values, count, read.complaint)
 
 
 def _take(header: BatchHeader, batch: memoryview, values: Values) -> int:

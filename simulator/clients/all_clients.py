@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.controller.topic_config.table import REMOTE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.access.administrator import Administrator
@@ -110,9 +111,12 @@ class Clients:
         return {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
 
     def _settings(self) -> list[dict[str, str]]:
-        if self._shape.retention_bytes < 0:
-            return []
-        return [{"name": "retention.bytes", "value": str(self._shape.retention_bytes)}]
+        settings: list[dict[str, str]] = []
+        if self._shape.retention_bytes >= 0:
+            settings.append({"name": "retention.bytes", "value": str(self._shape.retention_bytes)})
+        if self._shape.is_tiered:
+            settings.append({"name": REMOTE, "value": "true"})
+        return settings
 
     def start(self) -> None:
         """Start writers and readers."""
@@ -283,6 +287,7 @@ class Clients:
             history=AdminHistory(self._admin, "churn"),
             random=self._simulation.random("churn"),
             is_cutting=self._shape.retention_bytes >= 0,
+            is_tiered=self._shape.is_tiered,
         )
         self._start("churn", [self.churn.run()])
 

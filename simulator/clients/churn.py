@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from penstock.client.produce_request import encode_produce
+from penstock.controller.topic_config.table import REMOTE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch
@@ -64,6 +65,8 @@ class Churn:
     random: Random
     is_cutting: bool
     """Whether records of the history's topic are deleted too."""
+    is_tiered: bool = False
+    """Whether its topics are copied into the object store."""
     deletions: list[Deletion] = field(default_factory=list)
     rounds: int = 0
 
@@ -118,6 +121,7 @@ class Churn:
             "configs": [
                 {"name": "retention.bytes", "value": "20000"},
                 {"name": "compression.type", "value": self.random.choice(CODECS)},
+                *([{"name": REMOTE, "value": "true"}] if self.is_tiered else ()),
             ],
         }
         number = self.history.began(topic, CreateTopic(1))

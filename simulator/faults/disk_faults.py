@@ -11,6 +11,7 @@ from random import Random
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.node.node import Node
+from simulator.faults.level_damage import LevelDamage
 from simulator.kernel.disk import Fault as DiskFault
 from simulator.run.cluster import SimCluster
 from simulator.run.plan import Fault, FaultKind
@@ -21,9 +22,6 @@ Heal = Callable[[], None]
 FREE_BYTES_MAX = 40_000
 """What a disk that is full still takes, at most."""
 READS_FAILED_MAX = 4
-SECOND_LEVEL = 1
-"""Of a flipped bit: in an extent file, if there is one."""
-EXTENTS = ".extents"
 SETS = "set-"
 """How the paths of replica sets begin, one directory for each."""
 
@@ -48,6 +46,7 @@ class DiskFaults:
     def __init__(self, cluster: SimCluster, draw: Random) -> None:
         self._cluster = cluster
         self._random = draw
+        self._levels = LevelDamage(cluster, draw)
 
     def kinds(self) -> Mapping[FaultKind, Callable[[Fault], Heal | None]]:
         """Return what begins each kind of fault."""
@@ -129,18 +128,14 @@ class DiskFaults:
     def _bit_flip(self, fault: Fault) -> Heal | None:
         """Flip a bit of a log or its second level while the process is down, and start it again."""
         hit = []
-        for server in filter(self._has_peers_in_step, self._cluster.servers_of(fault.targets)):
-            files = [(name, one) for name, one in server.disk.names.items() if _is_data(name)]
-            files = [(name, one) for name, one in files if any(one.data)]
-            if fault.amount == SECOND_LEVEL:
-                files = [(name, one) for name, one in files if name.endswith(EXTENTS)] or files
-            if not files:
+        choose = self._levels.chooser(fault.amount)
+        in_step = [*filter(self._has_peers_in_step, self._cluster.servers_of(fault.targets))]
+        for server, spot in [(server, choose(server)) for server in in_step]:
+            if spot is None:
                 continue
             server.kill()
-            name, inode = self._random.choice(files)
-            used = len(inode.data.rstrip(b"\0"))
             server.is_disk_damaged = True
-            server.disk.flip_bit(name, self._random.randrange(used), self._random.randrange(8))
+            server.disk.flip_bit(*spot, self._random.randrange(8))
             hit.append(server)
 
         def heal() -> None:
@@ -242,11 +237,6 @@ class DiskFaults:
                 server.trust_disk()
 
         return heal if servers else None
-
-
-def _is_data(name: str) -> bool:
-    """Whether a file has what can be had from another member only, or names such files."""
-    return "/log/" in name or ("/second/" in name and not name.endswith(".tmp"))
 
 
 def _asked_for(server: Server) -> list[tuple[int, ...]]:

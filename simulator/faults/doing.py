@@ -17,6 +17,7 @@ from simulator.faults.clock_faults import ClockFaults
 from simulator.faults.disk_faults import DiskFaults
 from simulator.faults.newer_records import NewerRecords
 from simulator.faults.operators import Operators
+from simulator.faults.store_faults import StoreFaults
 from simulator.faults.upkeep import Upkeep
 from simulator.faults.voter_faults import VoterFaults
 from simulator.faults.weather import Effect, Pair, pairs
@@ -41,6 +42,7 @@ class Faults:
         self._resetting: list[asyncio.Task[None]] = []
         self._voters = VoterFaults(cluster, draw)
         self.newer = NewerRecords(cluster)
+        self._store = StoreFaults(cluster, draw)
         self.operators = Operators(cluster, draw)
         self.upkeep = Upkeep(cluster)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
@@ -58,6 +60,7 @@ class Faults:
             FaultKind.STALE_WORDS: self._stale_words,
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
+            **self._store.kinds(),
             **self.operators.kinds(),
             **self.upkeep.kinds(),
             FaultKind.DOWNGRADE: self._downgrade,
@@ -76,6 +79,7 @@ class Faults:
     def heal_all(self) -> None:
         """End everything: links whole, disks sound, every server up and running."""
         self._cluster.weather.clear()
+        self._store.heal_all()
         self._cluster.garbled.hosts.clear()
         self._cluster.stale.hosts.clear()
         for task in self._resetting:

@@ -25,21 +25,21 @@ class Floor(NamedTuple):
 FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
-    "storage": Floor(89, "the repair of ranges of extents, and copies for an object store"),
+    "storage": Floor(90),
     "controller": Floor(90),
     "coordinator": Floor(94),
     "groups": Floor(96),
     "assignors": Floor(90),
     "transactions": Floor(90),
     "shares": Floor(92),
-    "broker": Floor(81, "no object store, no fetches of thousands of partitions"),
+    "broker": Floor(84, "no fetches of thousands of partitions"),
     "kafka": Floor(
         83, "none sends the longest requests; of before clients had quotas and delegation tokens"
     ),
     "frames": Floor(96),
     "access": Floor(81, "measured before simulated clients had delegation tokens"),
     "replica": Floor(92),
-    "runtime": Floor(88, "no simulated node has an object store"),
+    "runtime": Floor(91),
     COORDINATOR: Floor(92),
 }
 

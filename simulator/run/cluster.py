@@ -15,6 +15,7 @@ from penstock.node.node import Node
 from simulator.faults.garbled_links import GarbledLinks
 from simulator.faults.stale_words import StaleWords
 from simulator.faults.weather import Weather
+from simulator.kernel.distant_store import SharedStore
 from simulator.kernel.simulation import Simulation
 from simulator.run.plan import Shape
 from simulator.run.server import Server
@@ -43,11 +44,13 @@ class SimCluster:
         self.garbled = GarbledLinks(simulation.random("garbled links"))
         numbers = {host.name: host.process_id for host in hosts_of(shape)}
         self.stale = StaleWords(simulation.random("stale words"), numbers)
+        self.store = SharedStore()
         self.servers = {
             host.name: Server(
                 simulation,
                 host,
                 settings_of(host, shape, secret_file),
+                self.store,
                 clock_rate(host, shape),
             )
             for host in hosts_of(shape)

@@ -30,6 +30,8 @@ from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants
 from simulator.checks.pages import Pages
 from simulator.checks.remains import Remains
+from simulator.checks.tier.at_rest import TierAtRest
+from simulator.checks.tier.promises import TierPromises
 from simulator.clients.all_clients import Clients
 from simulator.clients.keyed import TOPIC as KEYED_TOPIC
 from simulator.clients.shares.sharers import LOCK_MS
@@ -128,7 +130,8 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
             run = Run(simulation, plan, secret_file, result)
             garbled = run.cluster.garbled.at_work()
             stale = run.cluster.stale.at_work(run.invariants.tell)
-            with garbled, stale, run.invariants.hearing(run.cluster.servers):
+            hearing = run.invariants.hearing(run.cluster.servers), run.tier.hearing()
+            with garbled, stale, hearing[0], hearing[1]:
                 await run.whole(schedule)
 
         try:
@@ -162,6 +165,7 @@ class Run:
         self.cluster = SimCluster(simulation, plan.shape, secret_file)
         self.clients = Clients(simulation, plan.shape, self.cluster.brokers)
         self.invariants = Invariants(lambda: simulation.now_s)
+        self.tier = TierPromises(self.cluster.store, self.invariants.tell)
         self.pages = Pages(lambda: simulation.now_s, self.invariants.tell)
         self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
         self.faults = Faults(self.cluster, simulation.random("faults"))
@@ -281,6 +285,8 @@ class Run:
             await self._operate()
         self._found(self.faults.upkeep.wrong)
         await self._look_at_remains()
+        if self._plan.shape.is_tiered:
+            await self._look_at_tier()
         if self.clients.keyed is not None:
             maps = await read_logs(self.cluster.servers.values(), KEYED_TOPIC)
             self._found(judge_maps(maps, self.clients.keyed.values))
@@ -330,6 +336,26 @@ class Run:
         if image is not None and not self._result.findings:
             self._found(remains.findings(image))
             self._found(differences(self.cluster.servers.values()))
+
+    async def _look_at_tier(self) -> None:
+        """See the tier come to rest, and compare it with the logs."""
+        kinds = {fault.kind for fault in self._plan.faults}
+        tier = TierAtRest(
+            self.cluster.servers.values(),
+            self.tier,
+            self.cluster.store,
+            is_time_right=FaultKind.CLOCK_STEP not in kinds,
+        )
+
+        def problems() -> list[str]:
+            image = self.cluster.newest_image()
+            return ["no broker runs"] if image is None else tier.problems(image)
+
+        # An object waits for its grace, and before that for whoever may still put it.
+        await self._while(lambda: bool(problems()), self.simulation.now_s + LIVENESS_SECONDS)
+        self._found(f"the tier is not at rest: {text}" for text in problems())
+        if (image := self.cluster.newest_image()) is not None:
+            self._found(await tier.differences(image))
 
     def _damaged_files(self) -> list[str]:
         """Name the extent files that are known to be damaged and were not written anew yet."""

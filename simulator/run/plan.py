@@ -94,6 +94,10 @@ class FaultKind(StrEnum):
     """Replication links of `targets` change or repeat some of what they carry."""
     STALE_WORDS = "stale-words"
     """Links of `targets` say whole frames that are late or contradict: see stale_words.py."""
+    STORE = "store"
+    """The way of `targets` to the object store is slow or fails, by `amount` (store_faults.py)."""
+    OBJECT_FLIP = "object-flip"
+    """One bit of an object in the store turns over, and back when it is over."""
     STATUS = "status"
     """An operator asks how the cluster is."""
     SETTING = "setting"
@@ -206,6 +210,8 @@ class Shape:
     level0_bytes: int = -1
     """`log.level0_bytes`: what is kept of older bytes goes to extent files, and a topic beside the
     history's is compacted, see keyed.py; -1: neither."""
+    is_tiered: bool = False
+    """Whether there is an object store, to which topics are copied; not without `level0_bytes`."""
     housekeeper_death_share: float = 0.0
     """Of the jobs of housekeepers in which they die alone."""
     clock_drift_ppm: int = 0

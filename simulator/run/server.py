@@ -12,6 +12,7 @@ unless its disk was broken on purpose.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from pathlib import Path
 from random import Random
 
@@ -25,6 +26,7 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.clock import LoopScheduler
 from penstock.storage.config import FlushPolicy, LogConfig
 from simulator.kernel.disk import SimDisk
+from simulator.kernel.distant_store import DistantStore, SharedStore
 from simulator.kernel.housekeeper import SimHousekeeper
 from simulator.kernel.loop import SimLoop
 from simulator.kernel.offload import SimOffload
@@ -108,7 +110,12 @@ class Server:
     """One host of the cluster. `node` is the running composition, None while it is down."""
 
     def __init__(
-        self, simulation: Simulation, host: Host, settings: NodeSettings, clock_rate: float = 1.0
+        self,
+        simulation: Simulation,
+        host: Host,
+        settings: NodeSettings,
+        store: SharedStore,
+        clock_rate: float = 1.0,
     ) -> None:
         self.host = host
         self.name = host.name
@@ -139,6 +146,7 @@ class Server:
         self._stopping: Stopping | None = None
         self._simulation = simulation
         self._settings = settings
+        self._store = store
 
     @property
     def log_config(self) -> LogConfig:
@@ -241,8 +249,10 @@ class Server:
         self.disk.power_loss()
 
     def _in_world(self, delay_s: float, action: Callable[[], None]) -> None:
-        world = self._simulation.processes[0]
-        self._simulation.loop.call_later(delay_s, action, context=world.context)
+        self._simulation.loop.call_later(delay_s, action, context=self._world())
+
+    def _world(self) -> Context:
+        return self._simulation.processes[0].context
 
     def restart(self) -> None:
         """End what is there and start anew at once."""
@@ -327,6 +337,12 @@ class Server:
                 death_share=self.housekeeper_death_share,
             ),
             open_socket=loop.open_socket,
+            open_store=lambda _: DistantStore(
+                self._store,
+                self.name,
+                self._simulation.random(f"{self.name} {self.starts} store"),
+                world=self._world,
+            ),
         )
 
 

@@ -24,6 +24,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.shares.config import ShareConfig
 from penstock.storage.config import FlushPolicy, LogConfig
+from penstock.tier.config import TierConfig
 from simulator.run.plan import REWRITE_BYTES, Shape
 
 CLUSTER_ID = "simulated-cluster-000"
@@ -60,6 +61,11 @@ AUDIT_FOLD_MS = 1_000
 
 WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
+
+STORE_URL = "file:///simulated/store"
+"""Nothing is opened there: each host has its way to the store of the cluster."""
+SKEW_MS = 6_000
+"""Longer than two pauses of a host that follow each other, and than a put may be under way."""
 
 SESSION_TIMEOUT_MS = 1_000
 STREAMS_SESSION_MS = 3_000
@@ -151,6 +157,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         raft=_raft(shape),
         groups=_groups(shape),
         shares=_shares(shape),
+        tier=_tier(shape) if host.is_broker else TierConfig(),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -256,6 +263,21 @@ def _shares(shape: Shape) -> ShareConfig:
     return ShareConfig(rewrite_after_bytes=SHARES_BYTES) if shape.sharers else ShareConfig()
 
 
+def _tier(shape: Shape) -> TierConfig:
+    """Let objects be small. The skew covers a host that stands still, and a put that lands late."""
+    if not shape.is_tiered:
+        return TierConfig()
+    return TierConfig(
+        url=STORE_URL,
+        object_bytes=16_384,
+        look_ms=100,
+        upload_ms=1_000,
+        skew_ms=SKEW_MS,
+        lease_ms=500,
+        grace_ms=1_000,
+    )
+
+
 def _controller(shape: Shape) -> ControllerConfig:
     return ControllerConfig(
         default_partitions=shape.partitions,
@@ -269,6 +291,7 @@ def _controller(shape: Shape) -> ControllerConfig:
         delegation_token_expiry_time_ms=TOKEN_MS,
         delegation_token_max_lifetime_ms=TOKEN_MS_MAX,
         delegation_token_expiry_check_interval_ms=TOKENS_LOOKED_AT_MS,
+        tiered_topics=shape.is_tiered,
     )
 
 

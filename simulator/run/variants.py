@@ -3,7 +3,7 @@
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
-                       ─► quotas ─► audit ─► tokens ─► plan
+                       ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -13,8 +13,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from simulator.faults.disk_faults import SECOND_LEVEL
+from simulator.faults.level_damage import CLEANED, COPIED, SECOND_LEVEL
 from simulator.faults.newer_records import amount_of
+from simulator.faults.store_faults import MOODS
 from simulator.run.plan import DAMAGE, REWRITE_BYTES, Fault, FaultKind, Plan
 from simulator.run.topology import PARTITIONS, hosts_of
 
@@ -55,6 +56,12 @@ DAMAGED_LEVELS_SHARE = 0.8
 QUOTAS_SHARE = 0.25
 AUDIT_SHARE = 0.25
 TOKENS_SHARE = 0.8
+TIERED_SHARE = 0.6
+TIERED_RETENTION_BYTES = 120_000
+STORE_FAULTS = (2, 4)
+STORE_MS = (500, 3_000)
+OBJECT_FLIP_SHARE = 0.5
+REPAIRED_SHARE = 0.7
 SPLIT_MS = 5_000
 """Some segments are split by then."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
@@ -88,6 +95,7 @@ def varied(plan: Plan) -> Plan:
         "audit": _audited,
         "tokens": _with_tokens,
         "copy rate": _with_copy_rate,
+        "tiered": _tiered,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -212,7 +220,7 @@ def _damaged_beside(plan: Plan, draw: random.Random) -> Plan:
     is_apt = plan.shape.policy == "all" and len(beside) == len(plan.faults) > 0
     if draw.random() >= DAMAGE_BESIDE_SHARE or not is_apt:
         return plan
-    brokers = [host.name for host in hosts_of(plan.shape) if host.is_broker]
+    brokers = _brokers(plan)
     flip = Fault(
         kind=FaultKind.BIT_FLIP,
         at_ms=max(0, draw.choice(beside).at_ms - draw.randint(0, BEFORE_MS_MAX)),
@@ -367,12 +375,62 @@ def _damaged_levels(plan: Plan, draw: random.Random) -> Plan:
     is_whole = not any(fault.kind in _TAKES_COPIES for fault in plan.faults)
     if draw.random() >= DAMAGED_LEVELS_SHARE or not (is_apt and is_whole):
         return plan
-    brokers = [host.name for host in hosts_of(plan.shape) if host.is_broker]
-    flip = Fault(
+    target = draw.choice(_brokers(plan))
+    flip = _level_flip(plan, draw, (target,), SECOND_LEVEL)
+    return plan.with_faults((*plan.faults, flip))
+
+
+def _tiered(plan: Plan, draw: random.Random) -> Plan:
+    """Give a share of the plans with levels an object store, whose ways fail and objects decay.
+
+    At the end a range that was cleaned is damaged on a disk, which the others have, and the same
+    batch on all disks, which the store has.
+    """
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if plan.shape.level0_bytes < 0 or draw.random() >= TIERED_SHARE or not others:
+        return plan
+    faults = [
+        Fault(
+            kind=FaultKind.STORE,
+            at_ms=beside.at_ms + draw.randint(0, beside.lasting_ms),
+            lasting_ms=draw.randint(*STORE_MS),
+            targets=(draw.choice(("*", "*", "master:0", "master:1", "master:2")),),
+            amount=draw.randrange(len(MOODS)),
+        )
+        for beside in draw.choices(others, k=draw.randint(*STORE_FAULTS))
+    ]
+    flip = replace(faults[-1], kind=FaultKind.OBJECT_FLIP, targets=(), amount=0)
+    faults += [flip] if draw.random() < OBJECT_FLIP_SHARE else []
+    shape = replace(
+        plan.shape,
+        is_tiered=True,
+        level0_bytes=0,  # what is split early is copied early
+        retention_bytes=TIERED_RETENTION_BYTES if plan.shape.retention_bytes >= 0 else -1,
+        is_churning=True,
+    )
+    plan = replace(plan.with_faults((*plan.faults, *faults)), shape=shape)
+    brokers = _brokers(plan)
+    is_damaged = any(fault.kind in DAMAGE for fault in plan.faults)
+    for targets, amount in (((draw.choice(brokers),), CLEANED), (tuple(brokers), COPIED)):
+        # One host's disk alone is damaged besides. And where members delete, each by itself, the
+        # beginning of a block may be with one alone: nobody else can give the whole block then.
+        is_apt = shape.retention_bytes < 0 if amount == COPIED else not is_damaged
+        if draw.random() < REPAIRED_SHARE and is_apt:
+            flip = _level_flip(plan, draw, targets, amount)
+            plan = plan.with_faults((*plan.faults, flip))
+    return plan
+
+
+def _brokers(plan: Plan) -> list[str]:
+    return [host.name for host in hosts_of(plan.shape) if host.is_broker]
+
+
+def _level_flip(plan: Plan, draw: random.Random, targets: tuple[str, ...], amount: int) -> Fault:
+    """Return a flip behind all other faults."""
+    return Fault(
         kind=FaultKind.BIT_FLIP,
         at_ms=max(plan.end_ms, SPLIT_MS),
         lasting_ms=draw.randint(*DAMAGE_MS),
-        targets=(draw.choice(brokers),),
-        amount=SECOND_LEVEL,
+        targets=targets,
+        amount=amount,
     )
-    return plan.with_faults((*plan.faults, flip))

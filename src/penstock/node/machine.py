@@ -1,4 +1,4 @@
-"""Ports of a process to its machine: time, randomness, disks with their threads, listen sockets.
+"""Ports of a process to its machine: time, randomness, disks, listen sockets, the object store.
 
     real_machine(loop)      the operating system's, in production
     a simulation's machine  the same ports over a simulated host, under the same process
@@ -19,6 +19,7 @@ from penstock.base.ports import Clock, Disk, Lane, Offload, Randomness, Schedule
 from penstock.housekeeper.port import Housekeeper
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.node.housekeeper.process import command
+from penstock.node.object_store import OpenStore, open_store
 from penstock.runtime.housekeeper import HousekeeperProcess, Spawn
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.cores import usable_cores
@@ -62,6 +63,8 @@ class Machine:
     open_housekeeper: Callable[[int, Spawn], Housekeeper]
     """Makes the housekeeper that reads and writes so many bytes in a second."""
     open_socket: OpenSocket
+    open_store: OpenStore
+    """Opens the object store of the tier."""
 
 
 def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
@@ -78,6 +81,7 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
         ),
         open_housekeeper=lambda rate, spawn: HousekeeperProcess(command(rate), spawn),
         open_socket=open_socket,
+        open_store=open_store,
     )
 
 

@@ -240,7 +240,8 @@ class Node:
             on_unreadable=self._on_unreadable,
         )
         tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable
-        return start_tier(self._broker, tier, cluster_id, self._ports, on_unreadable=told)
+        place = cluster_id, self._ports, self._machine.open_store
+        return start_tier(self._broker, tier, *place, on_unreadable=told)
 
     async def stop(self) -> bool:
         """Stop all parts: refuse new work, then close the logs so that none needs recovery.

@@ -135,7 +135,7 @@ async def _sizes(store: "ObjectStore") -> dict["ObjectName", int]:
 
 def _store(config: Path) -> "ObjectStore":
     """Return the store of a node's settings. Raises ConfigError."""
-    from penstock.node.coordinators.tier import open_store
+    from penstock.node.object_store import open_store
     from penstock.node.settings.settings import load_settings
 
     settings = load_settings(config, environment=os.environ)

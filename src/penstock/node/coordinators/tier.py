@@ -2,43 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from penstock.base.errors import ConfigError, PlatformError
+from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.controller.commands.topic_names import TIER_STATE_TOPIC
 from penstock.node.control_plane import ProcessPorts
 from penstock.node.housekeeper.splitter import cluster_bytes
+from penstock.node.object_store import OpenStore
 from penstock.runtime.ha.host import Hook
-from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
 from penstock.runtime.tier.masterships import TierMasterships, TierStore
 from penstock.tier.config import TierConfig
-from penstock.tier.port import ObjectStore
 from penstock.tier.service.config import TierServiceConfig
 from penstock.tier.service.coordinator import TierCoordinator
-
-
-def open_store(config: TierConfig) -> ObjectStore:
-    """Return the store that the settings name. Nothing is asked of S3 yet. Raises ConfigError."""
-    place = config.place()
-    if place.scheme == "file":
-        return open_directory(Path(place.path))
-    try:
-        secret = Path(config.secret_key_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"tier.secret_key_file can not be read: {error}") from error
-    return open_s3(
-        S3Settings(
-            bucket=place.netloc,
-            endpoint=config.endpoint,
-            region=config.region,
-            access_key_id=config.access_key_id,
-            secret_access_key=secret,
-            prefix=place.path.strip("/"),
-        )
-    )
 
 
 def start_tier(
@@ -46,6 +23,7 @@ def start_tier(
     config: TierConfig,
     cluster_id: str,
     ports: ProcessPorts,
+    open_store: OpenStore,
     *,
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> list[Hook]:
