@@ -164,6 +164,7 @@ def test_another_mastership_reads_nothing_for_the_one_before() -> None:
         world.fetch(3)
         world.hosted.member.leader_epoch = 4
         await world.over()
+        assert world.reads.counters.reads == 0
         assert world.fetch(3) is None, "it begins anew"
         await world.over()
         assert world.fetch(3) is not None
