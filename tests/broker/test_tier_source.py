@@ -36,7 +36,10 @@ class Broker:
         self.log = self.master.log
         self.metadata_of_tier: TierMetadata | None = TierMetadata(CLUSTER, TierTimes())
         topic = SimpleNamespace(
-            topic_id=KEY.topic_id, internal=False, settings=SimpleNamespace(is_compacted=False)
+            topic_id=KEY.topic_id,
+            internal=False,
+            local=None,
+            settings=SimpleNamespace(is_compacted=False),
         )
         self.topic = topic
         self.partitions = SimpleNamespace(by_id={KEY.topic_id: topic})

@@ -29,7 +29,7 @@ KILLS = 3
 class Copied:
     """Two members of one set, and what was written to its topic."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **configs: str) -> None:
         self.store = Directory(directory / "store")
         self.layout = Layout(directory)
         own = settings(self.store.url)
@@ -38,7 +38,7 @@ class Copied:
             node.launch()
         for node in self.layout.nodes.values():
             node.wait_ready()
-        create_topic(self.layout.bootstrap, TOPIC, 1, {"remote.storage.enable": "true"})
+        create_topic(self.layout.bootstrap, TOPIC, 1, {"remote.storage.enable": "true", **configs})
         self.values: list[bytes] = []
         self.set_id = next(
             one["replica_set_id"]

@@ -247,3 +247,97 @@ def test_notes_tell_what_was_aborted() -> None:
     runs = put(bucket, name(1), [Part(ONE, [batch(0), batch(1)], aborted)])
     notes = run(TierReader(ModelledStore(bucket)).notes(runs[0]))
     assert [list(column) for column in notes.aborted] == [[5], [0], [1], [2]]
+
+
+def reader_with_cache(store: ModelledStore) -> TierReader:
+    return TierReader(store, blocks_bytes_max=8 * BLOCK_BYTES)
+
+
+def test_a_block_that_was_read_is_there_when_the_store_has_gone() -> None:
+    bucket = Bucket()
+    manifest = two_objects(bucket, [batch(at, size=100) for at in range(20)])
+    reader = reader_with_cache(ModelledStore(bucket))
+    run(reader.read(manifest, ONE, 1, 150))
+    bucket.objects.clear()
+    found = run(reader.read(manifest, ONE, 7, 1 << 20))
+    assert [bytes(one) for one in found.batches] == [batch(at, size=100) for at in (7, 8, 9)]
+    assert reader.kept_count == 1
+    with pytest.raises(LostObject):
+        run(reader.read(manifest, ONE, 10, 150))
+
+
+def test_what_was_found_wrong_is_not_kept() -> None:
+    bucket = Bucket()
+    (one,) = put(bucket, name(1), [Part(ONE, [batch(0), batch(1)])])
+    manifest, reader = manifest_of([one]), reader_with_cache(ModelledStore(bucket))
+    change(bucket, name(1), file_at(one.entry.extent_at + 70))
+    with pytest.raises(LyingObject):
+        run(reader.read(manifest, ONE, 0, 1 << 20))
+    change(bucket, name(1), file_at(one.entry.extent_at + 70))
+    assert len(run(reader.read(manifest, ONE, 0, 1 << 20)).batches) == 2
+
+
+ABORTED = Aborted([5, 6], [0, 3], [4, 8], [2, 9])
+"""Of producer 5: 0 to its marker at 4; of producer 6: 3 to 8."""
+
+
+def aborted_in(start: int, end: int, decided: tuple[int, int]) -> list[tuple[int, int]] | None:
+    """Ask two runs, [0, 5) with the first marker and [5, 10) with the second."""
+    bucket = Bucket()
+    first = Aborted(*(column[:1] for column in ABORTED))
+    second = Aborted(*(column[1:] for column in ABORTED))
+    runs = put(bucket, name(1), [Part(ONE, five(0), aborted=first, decided_end=decided[0])])
+    runs += put(bucket, name(2), [Part(ONE, five(5), aborted=second, decided_end=decided[1])])
+    return run(TierReader(ModelledStore(bucket)).aborted(manifest_of(runs), start, end))
+
+
+def five(first: int) -> list[bytes]:
+    return [batch(at) for at in range(first, first + 5)]
+
+
+def test_aborted_transactions_are_gathered_until_a_run_says_that_all_is_decided() -> None:
+    assert aborted_in(0, 2, (2, 10)) == [(5, 0)]
+    assert aborted_in(0, 5, (2, 10)) == [(5, 0), (6, 3)]
+    assert aborted_in(4, 5, (2, 10)) == [(5, 0), (6, 3)]
+    assert aborted_in(5, 10, (2, 10)) == [(6, 3)]
+    assert aborted_in(9, 10, (2, 10)) == []
+
+
+def test_what_a_later_marker_may_abort_is_said_to_be_unknown() -> None:
+    assert aborted_in(5, 10, (2, 9)) is None
+
+
+def test_what_a_run_tells_of_a_part_that_was_cut_is_not_believed() -> None:
+    bucket = Bucket()
+    part = Part(ONE, [batch(at) for at in range(10)], aborted=ABORTED, decided_end=10)
+    (whole,) = put(bucket, name(1), [part])
+    manifest = manifest_of([whole._replace(end_offset=6)])
+    assert run(TierReader(ModelledStore(bucket)).aborted(manifest, 0, 6)) is None
+
+
+def first_at(timestamp_ms: int, offsets: tuple[int, int]) -> int | None:
+    """Search batches at 0, 10, 20, ... whose timestamps are 100, 101, 102, ..."""
+    bucket = Bucket()
+    batches = [batch(10 * at, times=[100 + at] * 10) for at in range(6)]
+    manifest = two_objects(bucket, batches)
+    reader = TierReader(ModelledStore(bucket))
+    found = reader.first_at(manifest, offsets, timestamp_ms, lambda header, _: header.base_offset)
+    return run(found)
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "offsets", "wanted"),
+    [
+        (0, (0, 60), 0),
+        (103, (0, 60), 30),
+        (0, (19, 60), 10),
+        (0, (20, 60), 20),
+        (103, (0, 30), None),
+        (103, (0, 31), 30),
+        (200, (0, 60), None),
+    ],
+)
+def test_a_search_by_time_gives_the_first_batch_within_the_offsets(
+    timestamp_ms: int, offsets: tuple[int, int], wanted: int | None
+) -> None:
+    assert first_at(timestamp_ms, offsets) == wanted

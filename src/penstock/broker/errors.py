@@ -19,6 +19,7 @@ NoAuthoriser               there are no rules where everything is permitted
 OffsetNotAvailable         not known yet at a new master or a slave; the client retries
 ElectionNotNeeded          the set has the requested master already
 PreferredMasterNotAvailable(broker_id)   it is dead or not in sync
+TierUnavailable            what only the object store has can not be read now; the client retries
 """
 
 from penstock.base.errors import PlatformError
@@ -162,3 +163,7 @@ class MutationQuotaExceeded(BrokerError):
 
     def __init__(self) -> None:
         super().__init__("The throttling quota has been exceeded.")
+
+
+class TierUnavailable(BrokerError):
+    """What only the object store has, or where that begins, can not be told now: ask again."""

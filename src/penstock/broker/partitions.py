@@ -26,6 +26,7 @@ from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.wakes import FetchWaiter, Wake, Wakes
 from penstock.broker.removals import Removals
 from penstock.controller.metadata.image import TopicImage
+from penstock.controller.topic_config.local import local_limits
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
@@ -162,6 +163,7 @@ class HostedTopic:
         "_open",
         "internal",
         "is_removed",
+        "local",
         "name",
         "name_bytes",
         "partitions",
@@ -178,6 +180,8 @@ class HostedTopic:
         self.topic_id = image.topic_id
         self.internal = image.internal
         self.settings = image.settings
+        self.local = local_limits(image.configs)
+        """What stays on the disks of a topic in the tier; None: all that is kept."""
         self.rules: BatchRules = rules_of(image.settings)
         self.placed: tuple[ReplicaSetId, ...] = ()
         """The replica set of each partition."""
@@ -224,6 +228,7 @@ class PartitionRegistry:
             self.by_id[image.topic_id] = topic
             self.by_name[topic.name_bytes] = topic
         topic.settings = image.settings
+        topic.local = local_limits(image.configs)
         topic.rules = rules_of(image.settings)
         topic.placed = image.partitions.set_ids
         topic.partitions += [None] * (len(topic.placed) - len(topic.partitions))

@@ -18,7 +18,7 @@ _FLUSH = (
     "the flush policy is a setting of the node, and by default every acknowledged write is on"
     " stable storage"
 )
-_TIER = "what is copied into the object store stays on the nodes, too"
+_TIER = "copying ends with remote.storage.enable=false, and nothing else depends on it"
 _THROTTLE = (
     "the rate of a broker (leader.replication.throttled.rate) holds for all copies to members that"
     " are not in step, listed or not, as the partitions of a replica set are copied together"
@@ -95,8 +95,6 @@ ROWS = (
     ),
     _flag("remote.log.copy.disable", (), _TIER),
     _flag("remote.log.delete.on.disable", (), _TIER),
-    _long("local.retention.ms", -2, -2, ("log.local.retention.ms",), _TIER),
-    _long("local.retention.bytes", -2, -2, ("log.local.retention.bytes",), _TIER),
     _throttle("leader.replication.throttled.replicas"),
     _throttle("follower.replication.throttled.replicas"),
 )

@@ -54,6 +54,23 @@ class TierConfig:
     """For how long an object stays in the store after retention, or the deletion of its topic, has
     taken the last of it. Longer than `lease_ms`."""
 
+    read_ms: Annotated[int, Ge(100), Le(300_000)] = 10_000
+    """How long a fetch, or a look-up by time, waits for what only the store has; then the client is
+    told to ask again. Kafka waits for 500 ms. (remote.fetch.max.wait.ms)"""
+
+    reads_at_once: Annotated[int, Ge(1), Le(256)] = 8
+    """Reads from the store for clients that are in progress in a node; others wait for them."""
+
+    reads_of_client: Annotated[int, Ge(1), Le(256)] = 4
+    """Of one connection, those that wait among them; a fetch gets its other partitions later."""
+
+    read_bytes: Annotated[int, Ge(1 << 20), Le(1 << 34)] = 64 << 20
+    """Bytes that are asked for from the store at once, by all reads for clients together; a batch
+    that is larger comes alone."""
+
+    cache_bytes: Annotated[int, Ge(0), Le(1 << 38)] = 64 << 20
+    """Memory for blocks that were read from the store for clients; 0: every fetch reads anew."""
+
     def __post_init__(self) -> None:
         """Check what belongs together. Raises ConfigError."""
         self.times()

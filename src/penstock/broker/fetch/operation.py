@@ -3,7 +3,8 @@
     room ──► read ──► enough bytes, or an error, or no waiting allowed ──► answer
               │ ├──► some bytes are not in the page cache: load them off the loop ──► answer
               │ ├──► a high watermark is not in memory: find it off the loop ──► ask for room again
-              └────► park: on each partition (woken when it becomes readable) and on a deadline
+              └────► park: on each partition (woken when it becomes readable) and on a deadline;
+                        what only the tier has (served.py) wakes it, too, when it has been read
                         └──► woken: ask for room again
 
 A parked fetch is answered at once when one of its partitions gets another master or is deleted. A
@@ -34,9 +35,10 @@ from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import PartitionRead
-from penstock.broker.fetch.served import has_ended, has_records, served
+from penstock.broker.fetch.served import find_records, has_ended, has_records, served
 from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
 from penstock.broker.fetch.watermarks import End, confirm_position, find_high_watermark
+from penstock.broker.tier.view import TierClient
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.index.aborted import AbortedTransaction
@@ -138,7 +140,8 @@ class FetchOperation:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
             if hosted is not None and has_ended(hosted.member, epoch):
                 self._loads_open += 1
-                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read), self._turn)
+                told = partial(self._on_epoch_end, read)
+                find_epoch_end(hosted, epoch, told, self._turn, self._broker.tier)
         self._begin()
 
     def _on_epoch_end(
@@ -260,24 +263,13 @@ class FetchOperation:
         return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
 
     def _park_looked(self) -> None:
-        """Release what was read, and note the readable size of the logs.
-
-        A log with a batch that is not confirmed, or not stable where that counts, counts as empty,
-        as it is still to become readable.
-        """
-        settled = 0
+        """Release what was read, and note the readable size of the logs."""
+        is_committed = self._is_committed
+        self._hosted_bytes = sum(one.settled(is_committed=is_committed) for one in self.reads)
         for read in self.reads:
-            hosted = read.hosted
-            if (
-                hosted is not None
-                and hosted.log.last_end_position <= hosted.member.confirm_position
-                and (not self._is_committed or read.stable_offset >= read.high_watermark)
-            ):
-                settled += hosted.log.size_bytes
             read.found_end = None
             if read.size:
                 read.clear()
-        self._hosted_bytes = settled
 
     def _watch(self) -> None:
         for read in self.reads:
@@ -335,19 +327,16 @@ class FetchOperation:
         stable = stable_end(hosted, end)
         read.stable_offset = stable.offset
         readable = stable if self._is_committed else end
-        if not has_records(read, hosted, self._selector, end.offset, readable.offset):
+        tier, ends = self._broker.tier, (end.offset, readable.offset)
+        if not has_records(read, hosted, self._selector, ends, tier):
             return None
         if max_bytes <= 0:
             self._has_left_out = True
             return None
         read.log = hosted.log
         limit = min(max_bytes, max(read.wanted.max_bytes, 0))
-        offset = read.wanted.fetch_offset
-        found = self._broker.read_ahead.take(hosted.log, offset, limit, readable.position)
-        if found is None:
-            found = member.log.read(hosted.log, offset, limit, readable.position)
-            self._broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
-        return found
+        client = TierClient(self._room, self.on_changed)
+        return find_records(self._broker, read, limit, readable.position, client)
 
     def _take(self, read: PartitionRead, chunk: Chunk) -> None:
         read.take(chunk)
@@ -392,8 +381,8 @@ class FetchOperation:
         are_records_kept = self._kept > 0
         for read in self.reads:
             if read.error is None:
-                read.aborted = []
-            if read.size and read.hosted is not None:
+                read.aborted = read.known_aborted or []
+            if read.size and read.hosted is not None and read.known_aborted is None:
                 self._loads_open += 1
                 end = read.found_end_offset()
                 told = partial(self._on_aborted, read)

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError, as_answer
 from penstock.base.ids import NO_OFFSET, LeaderEpoch, Offset
-from penstock.broker.errors import UnknownPartition
+from penstock.broker.errors import TierUnavailable, UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import is_tiered
+from penstock.broker.tier.view import TierChunk
 from penstock.replication.errors import NotMaster
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
 from penstock.storage.errors import OffsetOutOfRange
@@ -55,6 +57,7 @@ class PartitionRead:
         "hosted",
         "is_cold",
         "is_told",
+        "known_aborted",
         "log",
         "log_start_offset",
         "next_offset",
@@ -110,6 +113,8 @@ class PartitionRead:
         self.next_offset = NO_MORE
         self.aborted: list[AbortedTransaction] | None = None
         """Aborted transactions in what was found; None if they are not asked for."""
+        self.known_aborted: list[AbortedTransaction] | None = None
+        """The same of what the tier gave, which tells them with the records."""
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
         self.is_told = False
@@ -135,6 +140,8 @@ class PartitionRead:
         self.size = chunk.size
         self.is_cold = chunk.is_cold
         self.next_offset = chunk.next_offset
+        if isinstance(chunk, TierChunk):
+            self.known_aborted = [AbortedTransaction(*one) for one in chunk.aborted]
 
     def why_gone(self) -> PlatformError | None:
         """Return why the log no longer has what was found in it, nor what was aborted of that.
@@ -146,8 +153,18 @@ class PartitionRead:
         if log is None or self.hosted is None or log is not self.hosted.log:
             return NotMaster("the log was opened anew while it was read")
         if offset < log.log_start_offset:
+            if is_tiered(self.hosted):
+                return TierUnavailable("the disks had it when it was read, and now the tier has")
             return OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
         return None
+
+    def settled(self, *, is_committed: bool) -> int:
+        """Return the size of a log of which all is readable; one that is still to be is empty."""
+        hosted = self.hosted
+        if hosted is None or hosted.log.last_end_position > hosted.member.confirm_position:
+            return 0
+        is_stable = not is_committed or self.stable_offset >= self.high_watermark
+        return hosted.log.size_bytes if is_stable else 0
 
     def found_end_offset(self) -> Offset:
         """Return an offset at or behind the end of the records that were found, and stable."""

@@ -37,9 +37,16 @@ class RecordSearch:
     """
 
     def __init__(
-        self, hosted: HostedPartition, timestamp: int, has_gone: Callable[[], bool]
+        self,
+        hosted: HostedPartition,
+        timestamp: int,
+        has_gone: Callable[[], bool],
+        start: int | None = None,
     ) -> None:
-        """`has_gone` tells whether the client has."""
+        """`has_gone` tells whether the client has; `start`: where what is searched begins, if that
+        is not the log of this member.
+        """
+        self._start = start
         self._has_gone = has_gone
         self._log = hosted.log
         self._timestamp = timestamp
@@ -51,7 +58,7 @@ class RecordSearch:
         header = read_header(hit.batch)
         is_newest = self._timestamp == MAX_TIMESTAMP
         wanted = hit.max_timestamp if is_newest else self._timestamp
-        start = self._log.log_start_offset
+        start = self._log.log_start_offset if self._start is None else self._start
         first = Found(max(header.base_offset, start), hit.max_timestamp, header.leader_epoch)
         if self._has_gone():
             return first

@@ -4,15 +4,25 @@ Source: Kafka `ReplicaManager.readFromLog`; KIP-320 (leader epochs), KIP-392 (sl
 (diverging epochs).
 """
 
-from penstock.base.ids import Offset
-from penstock.broker.errors import UnknownPartition
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.base.ids import NO_OFFSET, Offset, Position
+from penstock.broker.errors import TierUnavailable, UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
+from penstock.broker.tier.reach import NO_STORE, first_offset
+from penstock.broker.tier.view import TierClient, TierView
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
 
 
 def has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
@@ -30,27 +40,49 @@ def has_records(
     read: PartitionRead,
     hosted: HostedPartition,
     selector: ReplicaSelector | None,
-    end: Offset,
-    readable: Offset,
+    ends: tuple[Offset, Offset],
+    tier: TierView | None,
 ) -> bool:
-    """Whether a partition that is served has records for this fetch, below `readable`."""
+    """Whether a partition that is served has records for this fetch.
+
+    `ends`: of what is confirmed, and of what this consumer may read.
+    """
+    end, readable = ends
     wanted = read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
     read.high_watermark = end
-    read.log_start_offset = log.log_start_offset
+    start = first_offset(hosted, tier)
+    read.log_start_offset = NO_OFFSET if start is None else start
     offset = wanted.fetch_offset
     if is_slave and selector is not None:
         selector.check_slave(hosted, offset)
-    elif not log.log_start_offset <= offset <= log.log_end_offset:
-        raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+    elif not (start or 0) <= offset <= log.log_end_offset:  # a start not known yet refuses nothing
+        raise OffsetOutOfRange(offset, start or 0, log.log_end_offset)
     if read.epoch_end is not None:
         read.diverging = diverging(read.epoch_end, wanted)
         read.is_told = read.diverging is not None
-    elif selector is not None and not is_slave:
+    elif selector is not None and not is_slave and offset >= log.log_start_offset:
         read.preferred = selector.preferred(hosted, offset)
         read.is_told = read.preferred != NO_PREFERENCE
     return offset < readable and not read.is_told
+
+
+def find_records(
+    broker: Broker, read: PartitionRead, limit: int, position: Position, client: TierClient
+) -> Chunk | NeedsDisk | None:
+    """Return the records that `has_records` has told of; None: the tier is still read for them."""
+    hosted, offset = read.hosted, read.wanted.fetch_offset
+    assert hosted is not None
+    if offset < hosted.log.log_start_offset:
+        if broker.tier is None:
+            raise TierUnavailable(NO_STORE)
+        return broker.tier.reads.fetch(client, hosted, offset, limit)
+    found = broker.read_ahead.take(hosted.log, offset, limit, position)
+    if found is None:
+        found = hosted.member.log.read(hosted.log, offset, limit, position)
+        broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
+    return found
 
 
 def served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:

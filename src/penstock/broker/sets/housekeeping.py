@@ -161,7 +161,8 @@ class Housekeeping:
             if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
                 return KEEP
             return MOVABLE
-        return retention_of(topic.settings)
+        # What the tier has of it is known to the master alone: it tells all members what may go.
+        return KEEP if topic.local is not None else retention_of(topic.settings)
 
     def _relieve_pins(self) -> None:
         """Process the reports of the last retention pass over each log."""

@@ -20,7 +20,7 @@ from penstock.base.ids import TopicPartition
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.sets.outcome import outcome
-from penstock.controller.topic_config.table import REMOTE
+from penstock.controller.topic_config.local import REMOTE
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.epoch_walk import EpochLog, Epochs, EpochsFound, EpochWalk
@@ -29,6 +29,7 @@ from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.effects import Plan
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.retention import first_offset
 
 KEYS_PER_TURN = 100
 """Partitions that are looked at before other work of the loop has its turn: some ms."""
@@ -64,6 +65,9 @@ class TierSource:
         self._object_bytes = object_bytes
         self._begun: dict[TopicPartition, Begun] = {}
         self._durable_starts: dict[TopicPartition, int] = {}
+        self._tier_starts: dict[TopicPartition, int] = {}
+        """Of partitions with local limits: where the tier is to begin, as retention and clients
+        have asked of this mastership. The tier's own start is what the next one knows of it."""
         self._is_checkpointing = False
         self._planned: tuple[Mapping[TopicPartition, int], Sequence[Plan]] | None = None
         self._is_planning = False
@@ -158,7 +162,32 @@ class TierSource:
         is_newest = epochs and epochs[-1][0] == self._leader_epoch
         if end > begun.log_end and not is_newest:
             epochs = (*epochs, (int(self._leader_epoch), begun.log_end))
-        return OwnLog(epochs, self._durable_starts.get(topic_partition, 0), end)
+        return OwnLog(epochs, self._log_start(topic_partition), end)
+
+    def _log_start(self, key: TopicPartition) -> int:
+        """Return what the tier needs nothing below of, durably."""
+        durable, metadata = self._durable_starts.get(key, 0), self._metadata()
+        if metadata is None or not self._is_limited(key):
+            return durable
+        partition, manifest = self._member.log.partitions[key], metadata.manifest(key)
+        start = int(partition.log_start_offset)
+        # The disks were freed up to there, so the tier's start has a life of its own.
+        is_freed = first_offset(manifest, start) < start or start <= manifest.start_offset
+        return self._tier_starts.get(key, 0) if is_freed else durable
+
+    def _is_limited(self, key: TopicPartition) -> bool:
+        topic = self._broker.partitions.by_id.get(key.topic_id)
+        return topic is not None and topic.local is not None
+
+    def limited(self) -> list[TopicPartition]:
+        """Return the partitions with local limits, as far as they were looked at."""
+        return [key for key in self._begun if self._is_limited(key)]
+
+    def raise_tier_start(self, key: TopicPartition, offset: int) -> None:
+        """Ask that the tier keeps nothing below `offset`."""
+        if offset > self._tier_starts.get(key, 0):
+            self._tier_starts[key] = offset
+            self.on_news()
 
     def _tier_end(self, key: TopicPartition) -> int:
         metadata = self._metadata()

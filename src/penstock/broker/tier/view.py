@@ -1,12 +1,100 @@
 """What a broker knows of its tier; implemented by the runtime, which copies into it."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
 
-from penstock.base.ids import ReplicaSetId, TopicPartition
+from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, ReplicaSetId, TopicPartition
+from penstock.broker.partitions import HostedPartition
+from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember
+from penstock.storage.read.chunk import PIECE_BYTES_MIN, Chunk
+from penstock.storage.stores.port import Examine
 from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.read.counters import ReadCounters
+
+T = TypeVar("T")
+Done = Callable[[T | None, PlatformError | None], None]
+
+
+class TierChunk(Chunk):
+    """Batches of a partition that the tier alone has, with the transactions aborted in them."""
+
+    __slots__ = ("aborted", "batches")
+
+    def __init__(
+        self,
+        batches: list[memoryview],
+        offsets: tuple[int, int],
+        aborted: list[tuple[int, int]],
+    ) -> None:
+        """`offsets`: of the first batch, and behind the last one."""
+        buffers, size = batches, sum(map(len, batches))
+        if len(buffers) > 1 and size < PIECE_BYTES_MIN * len(buffers):
+            buffers = [memoryview(b"".join(buffers))]
+        super().__init__(buffers, size, *offsets)
+        self.is_cold = True
+        self.batches = batches
+        self.aborted = aborted
+
+    def beginning(self, bytes_max: int) -> "TierChunk":
+        """Return the first batches up to a number of bytes, at least one.
+
+        Transactions that were aborted behind them may be told, too.
+        """
+        if self.size <= bytes_max or len(self.batches) == 1:
+            return self
+        count, size = 1, len(self.batches[0])
+        while size + len(self.batches[count]) <= bytes_max:
+            size += len(self.batches[count])
+            count += 1
+        end = read_header(self.batches[count]).base_offset
+        return TierChunk(self.batches[:count], (self.first_offset, end), self.aborted)
+
+
+class TierClient(NamedTuple):
+    """Who fetches."""
+
+    connection: object
+    wake: Callable[[], object]
+    """Called once what was fetched for it is there, or can not be had."""
+
+
+class TierReads(Protocol):
+    """What handlers read from the tier, within bounds of its own. All calls are on the loop."""
+
+    counters: ReadCounters
+
+    @property
+    def open_count(self) -> int:
+        """Reads that are in progress, or wait."""
+
+    def fetch(
+        self, client: TierClient, hosted: HostedPartition, offset: Offset, bytes_max: int
+    ) -> TierChunk | None:
+        """Return batches from `offset` on; None: not now.
+
+        They are read then, unless there is no room for it; the client is woken, and asks again. A
+        client that does not come back finds them there for a while. Raises TierUnavailable once a
+        read has failed for the length of its time budget, or what else stands against it.
+        """
+
+    def search(
+        self,
+        hosted: HostedPartition,
+        offsets: tuple[int, int],
+        timestamp_ms: int,
+        examine: Examine[T],
+        done: Done[T],
+    ) -> None:
+        """Find the first match in `offsets` (end exclusive), as SetLog.offset_for_timestamp."""
+
+    def raise_start(
+        self, hosted: HostedPartition, offset: Offset, done: Callable[[PlatformError | None], None]
+    ) -> None:
+        """Let the tier keep nothing below `offset`; `done` when no failover can undo it."""
 
 
 class TierView(Protocol):
@@ -19,6 +107,7 @@ class TierView(Protocol):
         """
 
     counters: CopyCounters
+    reads: TierReads
 
     async def read(self, member: ReplicaSetMember, key: TopicPartition, offset: int) -> memoryview:
         """Return whole batches of a partition that is led here; the first begins at `offset`.

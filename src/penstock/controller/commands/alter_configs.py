@@ -24,6 +24,7 @@ from penstock.controller.errors import (
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
+from penstock.controller.topic_config.local import check_local
 from penstock.controller.topic_config.table import check_override, find_key, take_facts
 
 
@@ -65,6 +66,7 @@ def _alter(
     wanted = edited(topic.configs, resource.edits, _rules(image), replace=replace)
     unclean = unclean_by_set(image, wanted, topic.partitions.set_ids)
     take_facts(wanted, unclean, has_tier=context.config.tiered_topics)
+    check_local(topic.configs, wanted)
     return _changes(topic, wanted)
 
 

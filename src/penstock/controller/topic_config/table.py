@@ -34,6 +34,8 @@ from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigK
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.configs.without_effect import HOUR_MS
 from penstock.controller.errors import InvalidConfig
+from penstock.controller.topic_config import local
+from penstock.controller.topic_config.local import REMOTE
 
 MAX_MESSAGE_BYTES_MAX = 64 << 20
 """Largest batch that a topic may have: 64 MiB, below the largest request a listener takes. More is
@@ -50,7 +52,6 @@ UNPACKED_BYTES_MAX = 64 << 20
 """What our own readers unpack at most; librdkafka's unpack up to 100 MB."""
 CleanupPolicy = Literal["delete", "compact", "compact,delete", "delete,compact", ""]
 UNCLEAN = "unclean.leader.election.enable"
-REMOTE = "remote.storage.enable"
 
 
 def _is_zero(value: int) -> bool:
@@ -266,10 +267,11 @@ _ROWS = (
         fixed_default="false",
         differs=(
             "`true` is refused where controller.tiered_topics is off, and for compacted topics;"
-            " nothing on the disks of nodes is deleted for what was copied, and fetches are served"
-            " from there; with `false` copying ends, and what was copied goes by retention"
+            " `false` is refused once local.retention.* is set, since it would take what only the"
+            " store has; else copying ends with it, and what was copied goes by retention"
         ),
     ),
+    *local.ROWS,
     TopicConfigKey(
         key="delete.retention.ms",
         config_type=ConfigType.LONG,

@@ -52,4 +52,5 @@ def start_tier(
         broker, coordinator, target, config, randomness=ports.randomness, spawn=ports.spawn
     )
     ports.spawn("tier", masterships.run())
+    ports.spawn("tier disks", masterships.free())
     return [masterships.listen_to]

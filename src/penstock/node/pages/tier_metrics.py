@@ -10,12 +10,21 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.metadata.objects import State
 from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.read.counters import ReadCounters
 
 COUNTERS = {
     "objects": "Objects that this node has put into the store.",
     "object_bytes": "Bytes of these objects.",
     "failures": "Requests to the store, and to the tier's metadata, that failed; each is repeated.",
     "deleted": "Objects that this node has deleted from the store.",
+}
+
+READ_COUNTERS = {
+    "reads": "Reads for clients of what only the store has.",
+    "read_bytes": "Bytes of the records that they gave.",
+    "read_failures": "Tries of such reads that failed, or gave bytes that are not believed.",
+    "reads_refused": "Such reads that were put off because a bound was reached.",
+    "freed": "How often the local start of a partition rose, so that disks could be freed.",
 }
 
 GAUGES = {
@@ -35,6 +44,13 @@ def tier_metrics(
     for name, text in COUNTERS.items():
         value = getattr(counters, name)
         yield CounterMetricFamily(f"penstock_tier_{name}", text, value=value)
+    reads = ReadCounters() if tier is None else tier.reads.counters
+    for name, text in READ_COUNTERS.items():
+        value = getattr(reads, name)
+        yield CounterMetricFamily(f"penstock_tier_{name}", text, value=value)
+    text = "Reads for clients of what only the store has that are in progress, or wait."
+    open_count = 0 if tier is None else tier.reads.open_count
+    yield GaugeMetricFamily("penstock_tier_reads_open", text, value=open_count)
     gauges = {
         name: GaugeMetricFamily(f"penstock_tier_{name}", text, labels=["replica_set"])
         for name, text in GAUGES.items()

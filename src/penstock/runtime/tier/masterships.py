@@ -12,18 +12,24 @@ Source: docs/adr/0121; Kafka `RemoteLogManager.onLeadershipChange`.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, ReplicaSetId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, ReplicaSetId, TopicPartition
 from penstock.base.ports import Randomness
 from penstock.broker.broker import Broker
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.tier.places import TierPlaces
 from penstock.broker.tier.source import TierSource
+from penstock.broker.tier.view import TierReads
 from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
+from penstock.runtime.tier.freeing import Freeing
+from penstock.runtime.tier.reads import RemoteReads
 from penstock.tier.config import TierConfig
 from penstock.tier.copies.copier import Copier
 from penstock.tier.copies.counters import CopyCounters
@@ -33,7 +39,6 @@ from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.port import Capabilities, ObjectStore
 from penstock.tier.probe import probe, warning_of
-from penstock.tier.read.reader import TierReader
 from penstock.tier.service.coordinator import TierCoordinator
 
 NONCE_BYTES = 16
@@ -102,7 +107,18 @@ class TierMasterships:
         self._places = TierPlaces(broker)
         self._by_set: dict[ReplicaSetId, _Mastership] = {}
         self._capabilities: Capabilities | None = None
-        self._reader = TierReader(self._store)
+        self.reads: TierReads
+        self.reads = reads = RemoteReads(
+            self._store, self.manifest, config, raise_start=self._raise_start, spawn=spawn
+        )
+        self._retention_clock = RetentionClock(broker.clock)
+        self._freeing = Freeing(
+            lambda key: broker.partitions.by_id.get(key.topic_id),
+            reads.reader,
+            self._retention_clock.now_ms,
+            reads.counters,
+        )
+        self._reader = reads.reader
         self._room = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._is_failing = False
         self.counters = CopyCounters()
@@ -149,9 +165,30 @@ class TierMasterships:
         known = self._by_set.get(member.replica_set_id)
         return 0 if known is None or not known.stands else known.source.waiting_bytes
 
+    async def _raise_start(self, hosted: HostedPartition, offset: Offset) -> bool:
+        """Ask that the tier keeps nothing of a partition below an offset; say whether it is so."""
+        key, known = hosted.log.topic_partition, self._by_set.get(hosted.member.replica_set_id)
+        manifest = self.manifest(hosted.member, key)
+        if known is None or manifest is None:
+            return False
+        wanted = min(offset, manifest.end_offset)
+        if not manifest.runs or manifest.start_offset >= wanted:
+            return True
+        known.source.raise_tier_start(key, wanted)
+        return False
+
+    async def free(self) -> None:
+        """Free disks of what the tier has, until it is cancelled."""
+        while True:
+            for one in list(self._by_set.values()):
+                manifest_of = partial(self.manifest, one.member)
+                await self._freeing.look(one.member, one.source, manifest_of)
+            await asyncio.sleep(self._config.look_ms / 1000)
+
     async def run(self) -> None:
         """Begin and end what the roles of the members ask for, until it is cancelled."""
         while True:
+            self._retention_clock.now_ms()  # it has to be looked at to see a jump
             for member in list(self._broker.members.values()):
                 await self._look(member)
             await asyncio.sleep(min(self._config.look_ms, LOOK_MS_MAX) / 1000)

@@ -313,6 +313,11 @@ class SetLog(ReplicableLog):
         )
 
 
+def kept_bytes(log: SetLog, partition: PartitionLog) -> int:
+    """Return the bytes that are kept of a partition, in all stores of its log; about."""
+    return partition.size_bytes + log.parts.older.size_bytes(partition)
+
+
 def _found(
     done: Found[T],
     hit: T | None,

@@ -8,12 +8,18 @@ A block whose checksum is wrong is read once more, since the line may have done 
 
 Source: spec of the tier T-6; docs/adr/0117. Kafka asks its plugin for the index files first, too.
 
-Deliberately not here: caching of blocks, reading ahead, waiting for a store that does not answer.
+Blocks that were found right are kept, up to a number of bytes, and checked again when they are
+used. Checks, and whatever else takes as long as a batch has records, are done by `work`: a caller
+with an event loop does them beside it. Before bytes are asked for there must be `room` for them.
+
+Deliberately not here: reading ahead, waiting for a store that does not answer.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.base.ids import TopicPartition
 from penstock.extents.layout import BlockIndex, Notes
@@ -31,6 +37,7 @@ READS_MAX = 2
 """Of the same bytes, before an object counts as damaged."""
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class Found(NamedTuple):
@@ -41,12 +48,44 @@ class Found(NamedTuple):
     """Behind them, exclusive; the tier's end if nothing is left."""
 
 
+Room = Callable[[int], AbstractAsyncContextManager[None]]
+"""Waits until so many bytes may be held, and counts them until it is left."""
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Calls a function that may take some ms, and gives what it returns or raises."""
+Examine = Callable[[BatchHeader, memoryview], T | None]
+"""Says of a batch what was searched for; None: the search goes on."""
+
+
+@asynccontextmanager
+async def _any_room(size: int) -> AsyncIterator[None]:
+    del size
+    yield
+
+
+async def _here(work: Callable[[], T]) -> T:
+    return work()
+
+
 class TierReader:
     """Reads from one store."""
 
-    def __init__(self, store: ObjectStore, summaries_bytes_max: int = SUMMARIES_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        summaries_bytes_max: int = SUMMARIES_BYTES_MAX,
+        *,
+        blocks_bytes_max: int = 0,
+        room: Room = _any_room,
+        work: Work = _here,
+    ) -> None:
+        """`blocks_bytes_max`: of blocks that are kept; 0: none is."""
         self._store = store
-        self._summaries = _Summaries(summaries_bytes_max)
+        self._room = room
+        self._work = work
+        self._summaries: _Kept[tuple[int, int], Summary] = _Kept(summaries_bytes_max)
+        self._blocks: _Kept[tuple[str, int], memoryview] = _Kept(blocks_bytes_max)
+        self.kept_count = 0
+        """How often a block was there already."""
         self.damage_count = 0
         """How often bytes did not agree, those that a second read had right among them."""
 
@@ -82,6 +121,8 @@ class TierReader:
             if blocks.first_offsets[block] >= run.end_offset:
                 break
             last = _last_block(blocks, block, bytes_max)
+            if self._blocks.get((str(run.name), blocks.places[block])) is not None:
+                last = block
             found = await self._again(self._blocks_reading(run, blocks, (block, last), offset))
             found = _bounded(found, bytes_max)
             block = last + 1
@@ -99,18 +140,8 @@ class TierReader:
     def _blocks_reading(
         self, run: Run, blocks: BlockIndex, span: tuple[int, int], offset: int
     ) -> Callable[[], Awaitable[Found]]:
-        first, last = span
-        name, at = str(run.name), blocks.places[first]
-        size = blocks.places[last] + blocks.stored_bytes[last] - at
-
         async def read() -> Found:
-            data = await self._fetch(name, at, size)
-            with lies_named(name):
-                every = [
-                    one
-                    for block in range(first, last + 1)
-                    for one in _batches(run, blocks, block, (at, data))
-                ]
+            every = await self._batches(run, blocks, span)
             wanted = [
                 (header.last_offset + 1, batch)
                 for header, batch in every
@@ -120,10 +151,114 @@ class TierReader:
 
         return read
 
+    async def _batches(
+        self, run: Run, blocks: BlockIndex, span: tuple[int, int]
+    ) -> list[tuple[BatchHeader, memoryview]]:
+        """Return the batches of some blocks, checked. Raises StoreError, LyingObject."""
+        first, last = span
+        name, at = str(run.name), blocks.places[first]
+        size = blocks.places[last] + blocks.stored_bytes[last] - at
+        kept = self._blocks.get((name, at)) if first == last else None
+        self.kept_count += kept is not None
+        data = await self._fetch(name, at, size) if kept is None else kept
+
+        def check() -> list[tuple[BatchHeader, memoryview]]:
+            with lies_named(name):
+                return [
+                    one
+                    for block in range(first, last + 1)
+                    for one in _batches(run, blocks, block, (at, data))
+                ]
+
+        every: list[tuple[BatchHeader, memoryview]] = await self._work(check)
+        if kept is None:
+            self._keep(name, blocks, span, data)
+        return every
+
+    def _keep(self, name: str, blocks: BlockIndex, span: tuple[int, int], data: memoryview) -> None:
+        """Keep blocks that were right, each in memory of its own."""
+        begin = blocks.places[span[0]]
+        for block in range(span[0], span[1] + 1):
+            place, size = blocks.places[block], blocks.stored_bytes[block]
+            if self._blocks.takes(size):
+                own = memoryview(bytes(data[place - begin : place - begin + size]))
+                self._blocks.put((name, place), own, size)
+
+    async def first_at(
+        self, manifest: Manifest, offsets: tuple[int, int], timestamp_ms: int, examine: Examine[T]
+    ) -> T | None:
+        """Return what `examine` says first of batches with such a timestamp or a later one.
+
+        They are asked for in the order of offsets, from the first of `offsets` to the second
+        (exclusive). Raises as `read`.
+        """
+        start, end = offsets
+        for run in list(manifest.runs):
+            is_within = start < run.end_offset and run.first_offset < end
+            if not is_within or run.entry.max_timestamp < timestamp_ms:
+                continue
+            try:
+                found = await self._first_in(run, offsets, timestamp_ms, examine)
+            except ObjectNotFound as error:
+                key = run.entry.topic_partition
+                raise LostObject(str(run.name), key, run.first_offset) from error
+            if found is not None:
+                return found
+        return None
+
+    async def _first_in(
+        self, run: Run, offsets: tuple[int, int], timestamp_ms: int, examine: Examine[T]
+    ) -> T | None:
+        start, end = offsets[0], min(offsets[1], run.end_offset)
+        blocks = (await self._summary(run)).blocks
+        for block, newest in enumerate(blocks.max_timestamps):
+            if newest < timestamp_ms:
+                continue
+            every = await self._again(partial(self._batches, run, blocks, (block, block)))
+            hits = [
+                (header, batch)
+                for header, batch in every
+                if header.max_timestamp >= timestamp_ms
+                and header.last_offset >= start
+                and header.base_offset < end
+            ]
+            found: T | None = await self._work(partial(_first, hits, examine))
+            if found is not None:
+                return found
+        return None
+
+    async def aborted(
+        self, manifest: Manifest, start: int, end: int
+    ) -> list[tuple[int, int]] | None:
+        """Return aborted transactions that touch [start, end), by producer id and first offset.
+
+        None where the tier does not tell all of them: a marker may lie behind its end. Raises as
+        `read`.
+        """
+        found: list[tuple[int, int]] = []
+        run = manifest.run_at(start)
+        while run is not None:
+            try:
+                notes = await self.notes(run)
+            except ObjectNotFound as error:
+                raise LostObject(str(run.name), run.entry.topic_partition, start) from error
+            aborted = notes.aborted
+            found += [
+                (producer_id, first)
+                for producer_id, first, marker in zip(*aborted[:3], strict=True)
+                if first < end and start <= marker < run.end_offset
+            ]
+            # What a run tells of a part that was cut from it is not so.
+            if notes.decided_end >= end and run.end_offset == run.entry.end_offset:
+                return sorted(dict.fromkeys(found), key=lambda one: one[1])
+            run = manifest.run_at(run.end_offset)
+        return None
+
     async def _fetch(self, name: str, at: int, size: int) -> memoryview:
         if not 0 < size <= READ_BYTES_MAX:
             raise LyingObject(name, ENVELOPE_BYTES + at, f"{size} bytes are said to be there")
-        return await self._store.read(name, ENVELOPE_BYTES + at, size)
+        async with self._room(size):
+            return await self._store.read(name, ENVELOPE_BYTES + at, size)
 
     async def _summary(self, run: Run) -> Summary:
         name, entry = str(run.name), run.entry
@@ -145,27 +280,39 @@ class TierReader:
         return kept
 
 
-class _Summaries:
-    """The summaries that were used last."""
+class _Kept(Generic[K, T]):
+    """What was used last, up to a number of bytes."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._kept: OrderedDict[tuple[int, int], tuple[Summary, int]] = OrderedDict()
+        self._kept: OrderedDict[K, tuple[T, int]] = OrderedDict()
         self._bytes = 0
         self._bytes_max = bytes_max
 
-    def get(self, key: tuple[int, int]) -> Summary | None:
+    def takes(self, size: int) -> bool:
+        """Whether something of this size can be kept at all."""
+        return size <= self._bytes_max
+
+    def get(self, key: K) -> T | None:
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
         return self._kept[key][0]
 
-    def put(self, key: tuple[int, int], summary: Summary, size: int) -> None:
-        if key in self._kept or size > self._bytes_max:
+    def put(self, key: K, one: T, size: int) -> None:
+        if key in self._kept or not self.takes(size):
             return
-        self._kept[key] = summary, size
+        self._kept[key] = one, size
         self._bytes += size
         while self._bytes > self._bytes_max:
             self._bytes -= self._kept.popitem(last=False)[1][1]
+
+
+def _first(hits: list[tuple[BatchHeader, memoryview]], examine: Examine[T]) -> T | None:
+    for header, batch in hits:
+        found = examine(header, batch)
+        if found is not None:
+            return found
+    return None
 
 
 def _last_block(blocks: BlockIndex, first: int, bytes_max: int) -> int:

@@ -5,6 +5,9 @@
     watermark of the answer then holds for any next master; members outside the set raise their
     start when they catch up, and are not waited for
 
+    what only the tier has is given up there first, as far as no failover can undo it; where that
+    does not work in time the client is told to ask again, and nothing is deleted
+
     a topic that is compacted and nothing else gives nothing up: the policy that counts is that of
     the moment in which the start is raised
 
@@ -12,15 +15,19 @@ Source: Kafka `ReplicaManager.deleteRecords`, `Partition.deleteRecordsOnLeader`,
 topics are refused; a topic without any policy gives records up by this request alone.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
-from penstock.broker.errors import DeletionAgainstPolicy, UnknownPartition
+from penstock.broker.errors import DeletionAgainstPolicy, TierUnavailable, UnknownPartition
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import NO_STORE, first_offset, is_tiered
+from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics
@@ -93,12 +100,14 @@ class PendingDelete:
 class Deletion:
     """What is deleted of a partition, and the high watermark, which the disk may have to tell."""
 
-    __slots__ = ("answer", "found", "hosted", "offset")
+    __slots__ = ("_start_of", "answer", "found", "hosted", "offset")
 
     def __init__(self, hosted: HostedPartition, offset: Offset, answer: dict[str, object]) -> None:
         self.hosted = hosted
         self.offset = offset
         self.answer = answer
+        self._start_of: Callable[[], Offset | None] | None = None
+        """What tells the log start where the tier has a part in it."""
         self.found: Offset | PlatformError | None = hosted.member.high_watermark(hosted.log)
 
     def begin(self, over: Over) -> None:
@@ -114,8 +123,35 @@ class Deletion:
         """The client has gone: nothing is deleted for it."""
         self.found = NotMaster("the client has gone")
 
+    def ask_tier(self, tier: TierView | None, then: Callable[[], None]) -> None:
+        """Let the tier give up its part first; what it does not, `run` tells. `then` comes once."""
+        if not is_tiered(self.hosted):
+            then()
+            return
+        try:
+            offset = self._checked()
+            if tier is None:
+                raise TierUnavailable(NO_STORE)
+        except PlatformError as refused:
+            self.found = refused
+            then()
+            return
+        self.offset, self._start_of = offset, partial(first_offset, self.hosted, tier)
+
+        def done(error: PlatformError | None) -> None:
+            self.found = error or self.found
+            then()
+
+        tier.reads.raise_start(self.hosted, offset, done)
+
     def run(self) -> None:
         """Raise the log start. Raises PlatformError kinds."""
+        offset, log = self._checked(), self.hosted.log
+        local_start = self.hosted.member.log.delete_records(log, offset)
+        self.answer["low_watermark"] = local_start if self._start_of is None else self._start_of()
+
+    def _checked(self) -> Offset:
+        """Return the new log start. Raises PlatformError kinds."""
         hosted, high_watermark, offset = self.hosted, self.found, self.offset
         if hosted.is_dropped:
             raise UnknownPartition
@@ -130,7 +166,7 @@ class Deletion:
             offset = high_watermark
         if not 0 <= offset <= high_watermark:
             raise OffsetOutOfRange(offset, hosted.log.log_start_offset, high_watermark)
-        self.answer["low_watermark"] = hosted.member.log.delete_records(hosted.log, offset)
+        return Offset(offset)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
@@ -146,7 +182,10 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         pending = PendingDelete(reply, topics, deadline_ms)
         pending.park(_run(deletions))
 
-    look_ups = RequestLookUps(context.broker.look_ups, request, delete)
+    def ask_tier() -> None:
+        _ask_tier(deletions, context.broker.tier, delete)
+
+    look_ups = RequestLookUps(context.broker.look_ups, request, ask_tier)
     for topic in request.body.topics:
         name = topic.name.encode()
         answers: list[dict[str, object]] = []
@@ -169,6 +208,21 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                 look_ups.add(deletion.begin, deletion.drop)
         topics.append({"name": topic.name, "partitions": answers})
     look_ups.start()
+
+
+def _ask_tier(deletions: list[Deletion], tier: TierView | None, finish: Callable[[], None]) -> None:
+    """Let the tier give up what is deleted, all at the same time; then `finish`."""
+    left = [len(deletions)]
+
+    def ended() -> None:
+        left[0] -= 1
+        if not left[0]:
+            finish()
+
+    for deletion in deletions:
+        deletion.ask_tier(tier, ended)
+    if not deletions:
+        finish()
 
 
 def _run(deletions: list[Deletion]) -> list[ReplicaSetMember]:

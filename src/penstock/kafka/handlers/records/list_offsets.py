@@ -1,7 +1,8 @@
 """ListOffsets (key 2), versions 1 to 11: an offset of a partition by position or by timestamp.
 
     -1 latest                 the high watermark
-    -2 earliest, -4 (v8)      the log start; all of the log is local
+    -2 earliest               the log start: the tier's, where only the tier has the oldest records
+    -4 earliest local (v8)    the first offset on the disk
     -3 (v7)                   the record with the largest timestamp
     -5 (v9)                   the last offset that the tier has; none where nothing is copied
     -6 (v11)                  the first one that it has not, where the topic is copied
@@ -10,7 +11,8 @@
 Look-ups by timestamp use the index off the loop and are answered when they are done. Only here is a
 batch decompressed, off the loop too, to find the record in it. They wait for their turn
 (broker/look_ups.py): who leads the partition, and what is readable, is asked when that has come.
-No offset is below the log start.
+No offset is below the log start. What only the tier has is searched there (broker/tier/search.py);
+while nobody knows yet what that is, the answer is an error after which clients ask again.
 
 A consumer of committed records (v2) gets the last stable offset as the latest one, and no record at
 or behind it (broker/fetch/committed.py).
@@ -25,6 +27,7 @@ KIP-207 (new masters), KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), K
 KIP-1023 (-6).
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -34,6 +37,8 @@ from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSearch
 from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import first_offset, known_first_offset
+from penstock.broker.tier.search import TierSearch
 from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -131,7 +136,7 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
         looked.answer["error_code"] = looked.not_available
     elif timestamp >= 0 or timestamp == MAX_TIMESTAMP or _is_cold(hosted, timestamp):
-        search = Search(hosted, timestamp, leader_epoch, looked)
+        search = Search(hosted, timestamp, leader_epoch, looked, context.broker.tier)
         looked.look_ups.add(search.begin, search.drop)
     else:
         found = _at_an_end(hosted, timestamp, looked, context.broker.tier)
@@ -151,7 +156,9 @@ def _at_an_end(
         assert end is not None
         latest = looked.readable(hosted, End(end, hosted.member.confirm_position)).offset
         return Found(latest, leader_epoch=hosted.member.leader_epoch)
-    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+    if timestamp == EARLIEST:
+        return Found(known_first_offset(hosted, tier))
+    if timestamp == EARLIEST_LOCAL:
         return Found(hosted.log.log_start_offset)
     return _in_tier(hosted, timestamp, tier)
 
@@ -164,7 +171,8 @@ def _in_tier(hosted: HostedPartition, timestamp: int, tier: TierView | None) -> 
         return NOTHING
     if timestamp == EARLIEST_PENDING:
         return Found(max(manifest.end_offset, log.log_start_offset))
-    if not manifest.runs or manifest.end_offset <= log.log_start_offset:
+    start = first_offset(hosted, tier)
+    if not manifest.runs or start is None or manifest.end_offset <= start:
         return NOTHING
     return Found(manifest.end_offset - 1, leader_epoch=manifest.runs[-1].epochs[-1][0])
 
@@ -177,6 +185,7 @@ class Search(NamedTuple):
     leader_epoch: int
     """The one that the client knows."""
     looked: Looked
+    tier: TierView | None
 
     def begin(self, over: Over) -> None:
         """Search what is readable now; much may have happened since the request came."""
@@ -193,10 +202,12 @@ class Search(NamedTuple):
         is_whole = knows_the_end(hosted)
 
         def done(found: Found | None, error: PlatformError | None) -> None:
-            self._end(found, error, log.log_start_offset, is_whole=is_whole)
+            self._end(found, error, is_whole=is_whole)
             over()
 
-        examine = RecordSearch(hosted, self.timestamp, self.looked.request.connection.has_gone)
+        has_gone = self.looked.request.connection.has_gone
+        examine = RecordSearch(hosted, self.timestamp, has_gone, log.log_start_offset)
+        tiers = TierSearch(hosted, self.timestamp, has_gone, self.tier)
         if self.timestamp == LATEST:
             epoch, confirmed = member.leader_epoch, member.confirm_position
 
@@ -209,19 +220,21 @@ class Search(NamedTuple):
 
             find_high_watermark(hosted, told)
         elif self.timestamp == MAX_TIMESTAMP:
-            member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
+            newest = partial(tiers.newest, done)
+            member.log.offset_for_max_timestamp(log, limit, newest, examine=examine)
         else:
-            member.log.offset_for_timestamp(log, self.timestamp, limit, done, examine=examine)
+            search = member.log.offset_for_timestamp
+            here = partial(search, log, self.timestamp, limit, done, examine=examine)
+            tiers.first(done, here)
 
-    def _end(
-        self, found: Found | None, error: PlatformError | None, start: int, *, is_whole: bool
-    ) -> None:
+    def _end(self, found: Found | None, error: PlatformError | None, *, is_whole: bool) -> None:
         """Answer. Retention may have raised the log start since the search began."""
         answer = self.looked.answer
+        start = first_offset(self.hosted, self.tier)
         if error is not None:
             answer["error_code"] = error_code_of(error)
         elif found is not None:
-            answer.update(found._replace(offset=max(found.offset, start))._asdict())
+            answer.update(found._replace(offset=max(found.offset, start or 0))._asdict())
         elif is_whole:
             answer.update(NOTHING._asdict())
         else:

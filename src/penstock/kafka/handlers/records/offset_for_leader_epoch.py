@@ -16,6 +16,8 @@ from penstock.base.ids import LeaderEpoch, Offset
 from penstock.broker.access import Operation
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import first_offset
+from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import led_partition
@@ -50,7 +52,8 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                     context, topic.topic, wanted.partition, Operation.DESCRIBE, current
                 )
                 epoch = LeaderEpoch(wanted.leader_epoch)
-                _look_up(Wanted(hosted, epoch, current, answer), look_ups)
+                found = Wanted(hosted, epoch, current, answer, context.broker.tier)
+                _look_up(found, look_ups)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     look_ups.start()
@@ -64,16 +67,18 @@ class Wanted(NamedTuple):
     current_leader_epoch: int
     """The one that the client knows."""
     answer: dict[str, object]
+    tier: TierView | None
 
     def begin(self, over: Over) -> None:
         """Look the end up, if the partition is still led here."""
-        hosted, epoch, current, answer = self
+        hosted, epoch, current, answer, tier = self
 
         def done(end: EpochEnd | None, error: PlatformError | None) -> None:
             if error is not None:
                 answer["error_code"] = error_code_of(error)
             else:
-                answer.update((end or EpochEnd(epoch, hosted.log.log_start_offset))._asdict())
+                start = first_offset(hosted, tier) or hosted.log.log_start_offset
+                answer.update((end or EpochEnd(epoch, start))._asdict())
             over()
 
         try:
@@ -81,7 +86,7 @@ class Wanted(NamedTuple):
         except PlatformError as error:
             done(None, error)
         else:
-            find_epoch_end(hosted, epoch, done)
+            find_epoch_end(hosted, epoch, done, tier=tier)
 
     def drop(self) -> None:
         """The client has gone: nobody reads this answer."""

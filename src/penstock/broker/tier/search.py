@@ -1,0 +1,85 @@
+"""Look-ups by timestamp over what only the tier has, before or after those in the log.
+
+    first at a timestamp     the tier below the local start, then the log
+    largest timestamp        the log, then the tier where it has the same one or a larger one
+
+Source: KIP-405 (ListOffsets with a timestamp); Kafka `RemoteLogManager.findOffsetByTimestamp`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.errors import TierUnavailable
+from penstock.broker.fetch.record_search import Found, RecordSearch
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import known_first_offset
+from penstock.broker.tier.view import TierView
+
+Done = Callable[[Found | None, PlatformError | None], None]
+
+
+class TierSearch(NamedTuple):
+    """One look-up in one partition."""
+
+    hosted: HostedPartition
+    timestamp: int
+    has_gone: Callable[[], bool]
+    tier: TierView | None
+
+    def first(self, done: Done, here: Callable[[], None]) -> None:
+        """Search the tier for the timestamp; call `here` if it has nothing so late."""
+        log, begun = self.hosted.log, self.hosted.log.log_start_offset
+
+        def searched(found: Found | None, error: PlatformError | None) -> None:
+            if found is not None or error is not None:
+                done(found, error)
+            elif log.log_start_offset != begun:  # the disks were freed of something meanwhile
+                done(None, TierUnavailable("the local start has risen while the tier was searched"))
+            else:
+                here()
+
+        self._search(self.timestamp, searched)
+
+    def newest(self, done: Done, found: Found | None, error: PlatformError | None) -> None:
+        """Take what the log has told, and see whether the tier has a larger timestamp."""
+        if error is not None:
+            done(None, error)
+            return
+        try:
+            newest = self._newest_below()
+        except TierUnavailable as unknown:
+            done(None, unknown)
+            return
+        if newest < 0 or (found is not None and found.timestamp > newest):
+            done(found, None)
+            return
+        self._search(newest, lambda hit, failed: done(hit or found, failed))
+
+    def _newest_below(self) -> int:
+        """Return the largest timestamp of what only the tier has; -1: there is nothing.
+
+        Raises TierUnavailable.
+        """
+        local_start = self.hosted.log.log_start_offset
+        if known_first_offset(self.hosted, self.tier) >= local_start:
+            return -1
+        assert self.tier is not None
+        manifest = self.tier.manifest(self.hosted.member, self.hosted.log.topic_partition)
+        assert manifest is not None
+        runs = [run for run in manifest.runs if run.first_offset < local_start]
+        return max((run.entry.max_timestamp for run in runs), default=-1)
+
+    def _search(self, timestamp: int, done: Done) -> None:
+        hosted, local_start = self.hosted, self.hosted.log.log_start_offset
+        try:
+            start = known_first_offset(hosted, self.tier)
+        except TierUnavailable as unknown:
+            done(None, unknown)
+            return
+        if start >= local_start:
+            done(None, None)
+            return
+        assert self.tier is not None
+        examine = RecordSearch(hosted, timestamp, self.has_gone, start)
+        self.tier.reads.search(hosted, (start, local_start), timestamp, examine, done)

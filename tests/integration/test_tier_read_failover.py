@@ -1,0 +1,66 @@
+"""Masters that have freed their disks are killed: the next one serves what only the store has."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from harness.node import NodeProcess
+from harness.waiting import wait_until
+from harness.workload import read_all
+from tests.integration.test_housekeeper import metric
+from tests.integration.test_tier import TOPIC, _offset_at
+from tests.integration.test_tier_failover import Copied, until
+
+pytestmark = pytest.mark.process
+
+EARLIEST_LOCAL = -4
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Iterator[Copied]:
+    made = Copied(tmp_path, **{"local.retention.bytes": "1"})
+    yield made
+    for node in made.layout.nodes.values():
+        node.kill()
+
+
+def is_freed(node: NodeProcess) -> bool:
+    """Whether the disk of the master has nothing that the store has."""
+    has_all = metric(node, "penstock_tier_live_objects") > 0
+    is_copied = has_all and metric(node, "penstock_tier_waiting_bytes") == 0
+    return is_copied and _offset_at(node, EARLIEST_LOCAL) == _offset_at(node, -6)
+
+
+def tells_the_start(copied: Copied, start: int) -> bool:
+    """Whether stock clients are told the log start; while a new master loads, they are told none.
+
+    What is told is right.
+    """
+    consumer = Consumer({"bootstrap.servers": copied.layout.bootstrap, "group.id": "g"})
+    try:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    assert low == start
+    return True
+
+
+def test_what_only_the_store_has_outlives_two_masters(copied: Copied) -> None:
+    layout = copied.layout
+    for _ in range(2):
+        copied.produce()
+        master = copied.master(via=1)
+        until(partial(is_freed, layout.nodes[master]), copied)
+        layout.nodes[master].kill()
+        assert wait_until(partial(tells_the_start, copied, 0), 120), layout.tails()
+        polls = read_all(layout.bootstrap, TOPIC, 1)
+        numbers = [str(value) for poll in polls for _, value in poll.records]
+        assert numbers == [str(number) for number in range(len(copied.values))]
+        layout.nodes[master].start()
+        layout.wait_in_step(copied.set_id, [1, 2, 3], via=master)
+    assert sum(metric(node, "penstock_tier_reads_total") for node in layout.nodes.values()) > 0

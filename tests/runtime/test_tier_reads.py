@@ -1,0 +1,199 @@
+"""Reads for clients of what only the tier has: bounds, time, and who is woken."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.base.ids import Offset
+from penstock.broker.errors import TierUnavailable
+from penstock.broker.tier.view import TierChunk, TierClient
+from penstock.replica.replica_set import Role
+from penstock.runtime.tier.byte_room import ByteRoom
+from penstock.runtime.tier.reads import RemoteReads
+from penstock.storage.errors import OffsetOutOfRange
+from penstock.tier.config import TierConfig
+from simulator.kernel.object_store import Bucket, ModelledStore
+from tests.extents.files import Part, batch, key
+from tests.tier.objects import change, file_at, manifest_of, name, put
+from tests.tier.store_contract import run
+
+ONE = key(1, 0)
+
+
+class World:
+    """A partition of which the tier has [0, 20) in two runs, and the disks nothing below 20."""
+
+    def __init__(self, **settings: int) -> None:
+        self.bucket = Bucket()
+        self.runs = []
+        for at in (0, 10):
+            batches = [batch(offset, size=50) for offset in range(at, at + 10)]
+            part = Part(ONE, batches, decided_end=at + 10)
+            self.runs += put(self.bucket, name(at + 1), [part])
+        self.manifest: Any = manifest_of(self.runs)
+        self.tasks: list[asyncio.Task[None]] = []
+        member = SimpleNamespace(replica_set_id=1, leader_epoch=3, role=Role.MASTER)
+        log = SimpleNamespace(topic_partition=ONE, log_start_offset=20, log_end_offset=30)
+        self.hosted: Any = SimpleNamespace(member=member, log=log, is_dropped=False)
+        self.woken = 0
+        self.reads = RemoteReads(
+            ModelledStore(self.bucket),
+            lambda *_: self.manifest,
+            TierConfig(**{"read_ms": 400, **settings}),  # type: ignore[arg-type]
+            raise_start=self._never,
+            spawn=lambda _, work: self.tasks.append(asyncio.ensure_future(work)),
+        )
+
+    async def _never(self, *_: object) -> bool:
+        return False
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def fetch(
+        self, offset: int, connection: object = None, bytes_max: int = 1 << 20
+    ) -> TierChunk | None:
+        client = TierClient(connection, self.wake)
+        return self.reads.fetch(client, self.hosted, Offset(offset), bytes_max)
+
+    async def over(self) -> None:
+        await asyncio.gather(*self.tasks)
+        self.tasks.clear()
+
+
+def test_who_fetches_is_woken_and_finds_the_records_and_so_does_who_comes_later() -> None:
+    world = World()
+
+    async def story() -> None:
+        assert world.fetch(3) is None
+        assert world.fetch(3) is None, "the same read, and the same client: woken once"
+        await world.over()
+        assert world.woken == 1
+        for _ in range(2):
+            chunk = world.fetch(3)
+            assert chunk is not None
+            expected = b"".join(batch(at, size=50) for at in range(3, 10))
+            assert b"".join(map(bytes, chunk.buffers)) == expected
+            assert (chunk.first_offset, chunk.next_offset, chunk.aborted) == (3, 10, [])
+        assert world.reads.counters.reads == 1
+
+    run(story())
+
+
+def test_a_client_with_less_room_gets_the_first_batches_of_what_is_ready() -> None:
+    world, size = World(), len(batch(0, size=50))
+
+    async def story() -> None:
+        world.fetch(0)
+        await world.over()
+        chunk = world.fetch(0, bytes_max=2 * size + 1)
+        assert chunk is not None
+        assert (chunk.size, chunk.next_offset) == (2 * size, 2)
+        least = world.fetch(0, bytes_max=1)
+        assert least is not None
+        assert (least.size, least.next_offset) == (size, 1)
+
+    run(story())
+
+
+def test_reads_of_one_connection_have_a_bound_and_others_go_on() -> None:
+    world = World(reads_of_client=2)
+
+    async def story() -> None:
+        greedy, other = object(), object()
+        for offset in range(4):
+            world.fetch(offset, greedy)
+        assert (world.reads.open_count, world.reads.counters.reads_refused) == (2, 2)
+        world.fetch(9, other)
+        assert world.reads.open_count == 3
+        await world.over()
+        assert world.reads.open_count == 0
+        world.fetch(5, greedy)
+        assert world.reads.open_count == 1, "the bound counts what is under way"
+        await world.over()
+
+    run(story())
+
+
+@pytest.mark.parametrize("fault", ["lies", "lost", "unknown"])
+def test_what_can_not_be_read_in_time_is_an_error_once_and_then_tried_again(fault: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        manifest, objects = world.manifest, dict(world.bucket.objects)
+        if fault == "lies":
+            change(world.bucket, name(1), file_at(world.runs[0].entry.extent_at + 70))
+        elif fault == "lost":
+            world.bucket.objects.clear()
+        else:
+            world.manifest = None
+        assert world.fetch(0) is None
+        await world.over()
+        assert world.woken == 1
+        with pytest.raises(TierUnavailable):
+            world.fetch(0)
+        assert (world.reads.counters.read_failures > 0) == (fault != "unknown")
+        world.manifest = manifest
+        world.bucket.objects.update(objects)
+        assert world.fetch(0) is None
+        await world.over()
+        assert world.fetch(0) is not None
+
+    run(story())
+
+
+def test_what_was_deleted_in_the_tier_is_out_of_range() -> None:
+    world = World()
+
+    async def story() -> None:
+        world.manifest.start_offset = 4
+        world.fetch(3)
+        await world.over()
+        with pytest.raises(OffsetOutOfRange):
+            world.fetch(3)
+
+    run(story())
+
+
+def test_another_mastership_reads_nothing_for_the_one_before() -> None:
+    world = World()
+
+    async def story() -> None:
+        world.fetch(3)
+        world.hosted.member.leader_epoch = 4
+        await world.over()
+        assert world.reads.counters.reads == 0
+        assert world.fetch(3) is None, "it begins anew"
+        await world.over()
+        assert world.fetch(3) is not None
+
+    run(story())
+
+
+def test_room_for_bytes_is_given_in_order_and_comes_back_when_who_waits_is_cancelled() -> None:
+    async def story() -> None:
+        room, order = ByteRoom(10), []
+
+        async def take(size: int, until: asyncio.Event) -> None:
+            async with room.room(size):
+                order.append(size)
+                await until.wait()
+
+        first, never = asyncio.Event(), asyncio.Event()
+        tasks = [asyncio.ensure_future(take(6, first))]
+        await asyncio.sleep(0)
+        tasks += [asyncio.ensure_future(take(size, never)) for size in (50, 3)]
+        await asyncio.sleep(0)
+        assert (order, room.held) == ([6], 6)
+        tasks[1].cancel()
+        await asyncio.gather(tasks[1], return_exceptions=True)
+        await asyncio.sleep(0)
+        assert (order, room.held) == ([6, 3], 9)
+        tasks[2].cancel()
+        first.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert room.held == 0
+
+    run(story())
