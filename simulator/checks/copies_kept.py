@@ -17,7 +17,7 @@ from penstock.base.ack_policy import PolicyKind
 from penstock.controller.active.election import answers_needed
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
-from simulator.checks.mastership import copies_needed
+from simulator.checks.masters.mastership import copies_needed
 from simulator.checks.set_commands import eligible
 
 Crowd = frozenset[int]

@@ -54,12 +54,12 @@ from simulator.checks.confirmed import ConfirmedLog, Walker
 from simulator.checks.kafka_port import KafkaPort
 from simulator.checks.kept_copies import KeptCopies
 from simulator.checks.kept_entries import KeptEntries
-from simulator.checks.masterships import Masterships
+from simulator.checks.masters.masterships import Masterships
+from simulator.checks.masters.replaced_masters import ReplacedMasters
 from simulator.checks.overheard import overheard
 from simulator.checks.raft.disks import RaftDisks
 from simulator.checks.raft.recount import RaftRecount
 from simulator.checks.raft.talk import RaftTalk
-from simulator.checks.replaced_masters import ReplacedMasters
 from simulator.checks.replica_talk import ReplicaTalk
 from simulator.checks.set_changes import SetChanges
 from simulator.checks.topic_facts import configured, topic_facts

@@ -33,7 +33,7 @@ from penstock.kafka.produce.pending import PendingProduce, PendingRun
 from penstock.node.node import Node
 from penstock.protocol.api_keys import ApiKey
 from penstock.replica.replica_set import ReplicaSetMember, Role
-from simulator.checks.masterships import Masterships
+from simulator.checks.masters.masterships import Masterships
 from simulator.checks.partition_ends import Ends, EpochEnd, PartitionEnds
 from simulator.checks.patched import patched
 from simulator.kernel.process import current_process

@@ -15,7 +15,7 @@ from penstock.replica.replica_set import Role
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import Hello
 from penstock.runtime.ha.server import ServedLink
-from simulator.checks.mastership import Log, Mastership, Times
+from simulator.checks.masters.mastership import Log, Mastership, Times
 from simulator.run.server import Server
 
 SLACK_MS = 150

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.controller.topic_config.table import REMOTE
+from penstock.controller.topic_config.local import REMOTE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.access.administrator import Administrator

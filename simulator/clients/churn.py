@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from penstock.client.produce_request import encode_produce
-from penstock.controller.topic_config.table import REMOTE
+from penstock.controller.topic_config.local import REMOTE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch

@@ -260,23 +260,14 @@ class Run:
         self._found("not repaired: " + text for text in self._damaged_files())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
-        ends = self.clients.acked_ends()
-        await self._while(lambda: any(self.clients.behind(ends)), deadline_s)
-        self._found("not read in time: " + text for text in self.clients.behind(ends))
-        groups = self.clients.groups
-        await self._while(lambda: any(groups.behind(ends)), deadline_s)
-        self._found("not read in time: " + text for text in groups.behind(ends))
-        await self._while(lambda: bool(self.clients.transactions_behind()), deadline_s)
-        self._found("not decided in time: " + text for text in self.clients.transactions_behind())
-        sharers = self.clients.sharers
-        await self._while(lambda: any(sharers.behind()), deadline_s + self._walls_apart_s())
-        self._found("not settled in time: " + text for text in sharers.behind())
-        await self._while(lambda: bool(self.clients.tasks_behind()), deadline_s)
-        self._found("not assigned in time: " + text for text in self.clients.tasks_behind())
-        await self._while(lambda: bool(self.clients.access_behind()), deadline_s)
-        self._found("not known in time: " + text for text in self.clients.access_behind())
-        await self._while(lambda: bool(self._audit_behind()), deadline_s)
-        self._found("not written in time: " + text for text in self._audit_behind())
+        clients, ends = self.clients, self.clients.acked_ends()
+        await self._see_done("read", lambda: clients.behind(ends), deadline_s)
+        await self._see_done("read", lambda: clients.groups.behind(ends), deadline_s)
+        await self._see_done("decided", clients.transactions_behind, deadline_s)
+        await self._see_done("settled", clients.sharers.behind, deadline_s + self._walls_apart_s())
+        await self._see_done("assigned", clients.tasks_behind, deadline_s)
+        await self._see_done("known", clients.access_behind, deadline_s)
+        await self._see_done("written", self._audit_behind, deadline_s)
         newer = self.faults.newer
         # What came before may have taken all the time, and partitions are loaded for this.
         await self._while(newer.look, self.simulation.now_s + IN_STEP_SECONDS)
@@ -297,6 +288,13 @@ class Run:
             self._found(["the final reader does not come to the end"])
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
+
+    async def _see_done(
+        self, what: str, behind: Callable[[], Iterable[str]], deadline_s: float
+    ) -> None:
+        """Wait until nothing is behind; what still is by then is a finding each."""
+        await self._while(lambda: any(behind()), deadline_s)
+        self._found(f"not {what} in time: {text}" for text in behind())
 
     def _audit_behind(self) -> list[str]:
         """Name what brokers have counted and not written yet."""

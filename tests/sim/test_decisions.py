@@ -34,7 +34,7 @@ from penstock.storage.index.producers import Duplicate, KnownProducer, ProducerT
 from penstock.storage.read.needs_disk import Turn, at_once
 from penstock.storage.stores.port import EpochEnd, EpochEndFound
 from simulator.checks.led import Led
-from simulator.checks.masterships import Masterships
+from simulator.checks.masters.masterships import Masterships
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape

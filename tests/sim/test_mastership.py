@@ -15,7 +15,7 @@ from penstock.base.ids import (
     SyncStateSetEpoch,
 )
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
-from simulator.checks.mastership import (
+from simulator.checks.masters.mastership import (
     OPEN_MAX,
     Asked,
     Log,

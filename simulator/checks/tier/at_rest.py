@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from penstock.base.ids import TopicPartition
 from penstock.controller.commands.topic_names import TIER_STATE_TOPIC
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.topic_config.table import REMOTE
+from penstock.controller.topic_config.local import REMOTE
 from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.tier.metadata.objects import State

@@ -5,7 +5,7 @@ from penstock.controller.metadata.image import BrokerImage
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import NOT_SAID, HaMessage, Hello
-from simulator.checks.mastership import Times
+from simulator.checks.masters.mastership import Times
 from simulator.trials.stand_ins import PlainLink
 
 

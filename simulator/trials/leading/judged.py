@@ -2,8 +2,8 @@
 
     on_confirmed, a proposed change, after each event ─► the model ─► findings
 
-Beside the model (checks/mastership.py) it tracks promises, and changes that are overdue. The events
-are in slaves.py and walk.py.
+Beside the model (checks/masters/mastership.py) it tracks promises, and changes that are overdue.
+The events are in slaves.py and walk.py.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Promise
 from penstock.replication.sync_state import Change, Process
 from penstock.runtime.ha.server import HaServer
-from simulator.checks.mastership import Asked, Log, Mastership
+from simulator.checks.masters.mastership import Asked, Log, Mastership
 from simulator.checks.promised import Promised
 from simulator.trials.leading.cast import Slave, broker_of, times_of
 from simulator.trials.stand_ins import Moment, PlainLink, PlainLog

@@ -5,8 +5,8 @@
         controllers that record, refuse, do not answer, are full, or answer after the image changed
         clocks that jump, pauses with old messages after them ─► each decision is checked
 
-Decisions are checked by the model that is used for each master of a run (checks/mastership.py), and
-here: who follows, what must be refused, promises, and changes that are overdue.
+Decisions are checked by the model that is used for each master of a run
+(checks/masters/mastership.py), and here: who follows, what must be refused, promises, and changes that are overdue.
 
 The run is not affected. The slave's side is in following.py.
 

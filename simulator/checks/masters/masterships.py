@@ -33,7 +33,7 @@ from penstock.runtime.ha.server import ServedLink
 from penstock.runtime.session.link import ControllerSession
 from penstock.runtime.session.messages import SubmitOutcome
 from simulator.checks.led import Led
-from simulator.checks.mastership import Asked
+from simulator.checks.masters.mastership import Asked
 from simulator.checks.patched import patched
 from simulator.kernel.process import current_process
 from simulator.run.server import Server

@@ -1,0 +1,1 @@
+"""Checks of masters: who may be one, and what it may confirm."""
