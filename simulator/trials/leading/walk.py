@@ -6,7 +6,8 @@
         clocks that jump, pauses with old messages after them ─► each decision is checked
 
 Decisions are checked by the model that is used for each master of a run
-(checks/masters/mastership.py), and here: who follows, what must be refused, promises, and changes that are overdue.
+(checks/masters/mastership.py), and here: who follows, what must be refused, promises, and changes
+that are overdue.
 
 The run is not affected. The slave's side is in following.py.
 
