@@ -30,15 +30,13 @@ _THREADS = "a node has one event loop, and as many threads as its disks need"
 _CLEANER = "one housekeeper for each node cleans, one partition at a time"
 _CLEANER_RATE = "the rate is that of the housekeeper, log.housekeeper_bytes_per_second"
 _CLEANER_PAUSE = "the housekeeper looks every second for what is to be cleaned"
+_FOLLOWERS = "masters send copies, and leader.replication.throttled.rate is what holds them"
 _DIRECTORIES = "a replica set is not moved between the directories of a node"
 _TRANSACTIONS = "the first batch of a transaction in a partition is always verified"
 
 REFUSED_BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "is a property of replica sets: change a set with `penstock set unclean`",
-        "follower.replication.throttled.rate": "does nothing here, as masters send copies and their"
-        " slaves do not ask for them: set leader.replication.throttled.rate on the brokers that"
-        " lead",
     }
 )
 """Names that a user may know, each with what to do instead."""
@@ -133,6 +131,13 @@ _KAFKA_ROWS = (
         number(1_000, INT32_MAX),
         "A producer id not heard of for this long is forgotten.",
         setting="log.producer_id_expiration_ms",
+    ),
+    _idle(  # Kafka's tool for reassignments sets it beside the leader's
+        "follower.replication.throttled.rate",
+        str(INT64_MAX),
+        _FOLLOWERS,
+        kind=_LONG,
+        parse=number(1, INT64_MAX),
     ),
     _setting(
         "leader.replication.throttled.rate",
