@@ -22,6 +22,7 @@ from penstock.configs.keys import INT32_MAX, INT64_MAX, Parse, boolean, number, 
 from penstock.configs.keys import one_of as words
 from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.resource_config.listener_keys import listener_key
+from penstock.controller.topic_config.local import LOCAL_BYTES, LOCAL_MS
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, UNCLEAN
 
 _COUNT = re.compile(r"[0-9]{1,10}")
@@ -31,12 +32,15 @@ _CLEANER = "one housekeeper for each node cleans, one partition at a time"
 _CLEANER_RATE = "the rate is that of the housekeeper, log.housekeeper_bytes_per_second"
 _CLEANER_PAUSE = "the housekeeper looks every second for what is to be cleaned"
 _FOLLOWERS = "masters send copies, and leader.replication.throttled.rate is what holds them"
+_LOCAL = "is said of each topic, since its records may then be in the object store alone: set {}"
 _DIRECTORIES = "a replica set is not moved between the directories of a node"
 _TRANSACTIONS = "the first batch of a transaction in a partition is always verified"
 
 REFUSED_BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "is a property of replica sets: change a set with `penstock set unclean`",
+        "log.local.retention.ms": _LOCAL.format(LOCAL_MS),
+        "log.local.retention.bytes": _LOCAL.format(LOCAL_BYTES),
     }
 )
 """Names that a user may know, each with what to do instead."""
