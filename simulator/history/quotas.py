@@ -14,7 +14,7 @@ Source: KIP-13, KIP-124, KIP-219; ADR 0115 (the mean over at most 11 windows of 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 DRIFT = 0.03
 WINDOWS_S = (10.0, 11.0)
@@ -55,10 +55,14 @@ class Meter:
     def add(self, burst: list[Taken]) -> Iterator[str]:
         """Add requests that were sent together; yield what is wrong with their answers."""
         yield from self._let_through(burst)
-        before = len(self.taken)
+        before = self.taken[:]
         self.taken += burst
-        for place, one in enumerate(burst, before + 1):
-            yield from self._told(one, place)
+        for one in burst:
+            yield from self._told(one, [*before, one])
+        if len(burst) > 1:
+            longest = max(burst, key=lambda one: one.told_ms)
+            at_the_end = replace(longest, answered_s=burst[-1].answered_s)
+            yield from self._told(at_the_end, self.taken)
         self._is_changed = False
 
     def _let_through(self, burst: list[Taken]) -> Iterator[str]:
@@ -75,9 +79,13 @@ class Meter:
         if surely > allowed:
             yield f"let through after {surely} bytes, with {self.quota:g} a second"
 
-    def _told(self, one: Taken, place: int) -> Iterator[str]:
-        """`place`: so many were taken with it, of those that are in order."""
-        surely = self._surely(self.taken[:place], one.answered_s)
+    def _told(self, one: Taken, counted: list[Taken]) -> Iterator[str]:
+        """`counted`: what was taken when the delay was found.
+
+        Fetches that were sent together are read in any order, and answered in theirs: each counts
+        what came before all of them and itself, and one of them counts them all.
+        """
+        surely = self._surely(counted, one.answered_s)
         elapsed_s = self._elapsed_s(one.answered_s)
         due_ms = (surely / self.quota * (1 - DRIFT) - elapsed_s) * 1_000 - ROUNDING_MS
         if surely > self.quota * max(WHOLE_SECOND, elapsed_s) * (1 + DRIFT):

@@ -11,7 +11,7 @@ _MANY = "for more groups or members than a simulated cluster has; tests/kafka as
 _NOT_OFFERED_YET = "of ordered shares, single answers and dead letters, which no API offers yet"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
-_NOT_WRITTEN_YET = "no seed has a quota yet; no command writes carried records (ADR 0067)"
+_NOT_WRITTEN_YET = "no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
@@ -80,8 +80,6 @@ EXCEPTIONS: dict[str, str] = {
     "storage/replicate/run_append.py:_no_partition": _STANDS_IN,
     "broker/usage.py:ApiUsage.*": _COUNTED_BY_NOBODY,
     "broker/usage.py:ClientUsages.*": _COUNTED_BY_NOBODY,
-    "controller/metadata/declare.py:read_float": _NOT_WRITTEN_YET,
-    "controller/metadata/replay_config.py:_quota_*": _NOT_WRITTEN_YET,
     "controller/metadata/replay_config.py:_carried": _NOT_WRITTEN_YET,
     "controller/metadata/record_codec.py:_carried": _NOT_WRITTEN_YET,
 }

@@ -53,9 +53,7 @@ COPY_RATE_SHARE = 0.2
 COPY_RATES = (100_000, 400_000)
 """Bytes per second: above what clients write, and a copy takes seconds."""
 DAMAGED_LEVELS_SHARE = 0.8
-QUOTAS_SHARE = 0.0
-"""None by seed yet: the plan of seed 23 has delays that are told too short, not explained yet.
-Tests have such plans."""
+QUOTAS_SHARE = 0.25
 AUDIT_SHARE = 0.25
 TOKENS_SHARE = 0.8
 TIERED_SHARE = 0.6

@@ -63,3 +63,13 @@ def test_the_first_request_after_a_change_is_let_through_and_told_by_the_new_quo
 def test_requests_that_are_sent_together_are_let_through_together() -> None:
     burst = [took(1.0, 800), took(1.0, 800, 1_590), took(1.0, 800, 2_390)]
     assert wrong(Meter(quota=1_000), burst) == []
+
+
+def test_requests_that_are_sent_together_may_be_counted_in_any_order() -> None:
+    burst = [took(1.0, 800, 2_390), took(1.0, 800, 1_590), took(1.0, 800)]
+    assert wrong(Meter(quota=1_000), burst) == []
+
+
+def test_a_delay_that_counts_not_all_that_was_sent_together_is_found() -> None:
+    burst = [took(1.0, 800), took(1.0, 800, 1_590), took(1.0, 800, 1_590)]
+    assert wrong(Meter(quota=1_000), burst) == ["told 1590 ms, and 2316 are due"]
