@@ -223,6 +223,7 @@ METRIC_TABLES = (
     ("penstock_transactions_{}_total", "counter", "", transaction_metrics.COUNTERS),
     ("penstock_shares_{}_total", "counter", "", share_metrics.COUNTERS),
     ("penstock_tier_{}_total", "counter", "", tier_metrics.COUNTERS),
+    ("penstock_tier_{}_total", "counter", "", tier_metrics.READ_COUNTERS),
     ("penstock_tier_{}", "gauge", "replica_set", tier_metrics.GAUGES),
     ("penstock_group_{}_total", "counter", "", group_metrics.GROUP_COUNTERS),
 )
@@ -242,6 +243,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         transaction_metrics,
         second_level_metrics,
         share_metrics,
+        tier_metrics,
         machine_pages,
     ):
         yield from metrics_made_in(module)

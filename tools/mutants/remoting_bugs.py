@@ -152,10 +152,11 @@ MUTANTS = (
         "a producer on the connection of a waiting pull is answered when that is over",
         (
             "remoting/request.py",
-            "        context.unanswered += 1\n",
-            "        context.unanswered += 1\n        self._slot = context.connection.reserve()\n",
+            "            self._context.unanswered += 1\n",
+            "            self._context.unanswered += 1\n"
+            "            self._slot = self._context.connection.reserve()\n",
         ),
-        ("remoting/request.py", '"_is_sent", "_request")', '"_is_sent", "_request", "_slot")'),
+        ("remoting/request.py", '"_request", "_size")', '"_request", "_size", "_slot")'),
         (
             "remoting/request.py",
             "        connection.reserve().send(encode_head(answer), body)",
@@ -286,8 +287,8 @@ MUTANTS = (
         "a delayed message is delivered at once",
         (
             "remoting/handlers/send.py",
-            "    if any(name in properties for name in _DELAYS):\n",
-            "    if any(name in properties for name in ()):\n",
+            "    elif levels[0]:\n",
+            "    elif False:\n",
         ),
         kind=Kind.GUARD,
         near=HANDLERS,

@@ -192,8 +192,8 @@ CONFIRMING = (
         "high-watermark-beyond-confirmed", "Confirm position",
         "consumers are told, and given, records that are not confirmed",
         (MEMBER, "        if log.last_end_position <= self.confirm_position:\n", "        if True:\n"),
-        (FETCH, "found = member.log.read(hosted.log, offset, limit, readable.position)",
-         "found = member.log.read(hosted.log, offset, limit, member.log.end_position)"),
+        ("broker/fetch/served.py", "hosted.member.log.read(hosted.log, offset, limit, position)",
+         "hosted.member.log.read(hosted.log, offset, limit, hosted.member.log.end_position)"),
         kind=Kind.RANGE, near=MEMBERS,
     ),
     plant(
@@ -218,7 +218,7 @@ CONFIRMING = (
     plant(
         "high-watermark-of-new-master-too-early", "Confirm position",
         "a new master answers for offsets before it knows what was confirmed (KIP-207)",
-        ("kafka/handlers/records/list_offsets.py",
+        ("broker/fetch/watermarks.py",
          "return hosted.member.confirm_position >= hosted.member.epoch_start", "return True"),
         kind=Kind.ORDER, near=("tests/broker/test_role_changes.py",),
     ),

@@ -36,7 +36,8 @@ MUTANTS = (
         "states of shares are written among the records of clients",
         (
             "controller/commands/place_internal.py",
-            "    if not topic.internal:\n        raise TopicExists(name)\n",
+            "    if topic is not None and is_internal and not topic.internal:\n"
+            "        raise TopicExists(name)\n",
             "",
         ),
         kind=Kind.GUARD,

@@ -12,7 +12,7 @@ REPAIRING = ("tests/broker/test_extent_repairs.py",)
 
 MUTANTS = (
     plant("tier-deletes-before-a-start-is-durable", AREA, "a log start that a crash takes back is below that of the tier",
-          (SOURCE, "return OwnLog(epochs, self._durable_starts.get(topic_partition, 0), end)", "return OwnLog(epochs, int(partition.log_start_offset), end)"),
+          (SOURCE, "return OwnLog(epochs, self._log_start(topic_partition), end)", "return OwnLog(epochs, int(partition.log_start_offset), end)"),
           kind=Kind.ORDER, near=SOURCES),
     plant("tier-starts-are-durable-when-asked", AREA, "a snapshot that failed counts as one that has the log starts",
           (SOURCE, "            if worked:\n                self._durable_starts = starts\n", "            if True:\n                self._durable_starts = starts\n"),

@@ -48,9 +48,11 @@ def tier_metrics(
     for name, text in READ_COUNTERS.items():
         value = getattr(reads, name)
         yield CounterMetricFamily(f"penstock_tier_{name}", text, value=value)
-    text = "Reads for clients of what only the store has that are in progress, or wait."
-    open_count = 0 if tier is None else tier.reads.open_count
-    yield GaugeMetricFamily("penstock_tier_reads_open", text, value=open_count)
+    yield GaugeMetricFamily(
+        "penstock_tier_reads_open",
+        "Reads for clients of what only the store has that are in progress, or wait.",
+        value=0 if tier is None else tier.reads.open_count,
+    )
     gauges = {
         name: GaugeMetricFamily(f"penstock_tier_{name}", text, labels=["replica_set"])
         for name, text in GAUGES.items()
