@@ -26,20 +26,18 @@ FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
     "storage": Floor(90),
-    "controller": Floor(90),
+    "controller": Floor(88, "reassignments are asked for by no simulated client"),
     "coordinator": Floor(94),
     "groups": Floor(96),
     "assignors": Floor(90),
     "transactions": Floor(90),
     "shares": Floor(92),
-    "broker": Floor(84, "no fetches of thousands of partitions"),
-    "kafka": Floor(
-        83, "none sends the longest requests; of before clients had quotas and delegation tokens"
-    ),
+    "broker": Floor(88, "no fetches of thousands of partitions"),
+    "kafka": Floor(89, "none sends the longest requests, or reassigns"),
     "frames": Floor(96),
-    "access": Floor(81, "measured before simulated clients had delegation tokens"),
+    "access": Floor(95),
     "replica": Floor(92),
-    "runtime": Floor(91),
+    "runtime": Floor(90),
     COORDINATOR: Floor(92),
 }
 

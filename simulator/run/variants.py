@@ -407,6 +407,7 @@ def _tiered(plan: Plan, draw: random.Random) -> Plan:
         level0_bytes=0,  # what is split early is copied early
         retention_bytes=TIERED_RETENTION_BYTES if plan.shape.retention_bytes >= 0 else -1,
         is_churning=True,
+        copy_bytes_per_second=0,  # retention overtakes a slow copy of so much, again and again
     )
     plan = replace(plan.with_faults((*plan.faults, *faults)), shape=shape)
     brokers = _brokers(plan)

@@ -338,14 +338,22 @@ def test_a_copy_follows_the_tier_s_end(service: Service) -> None:
         assert service.commit(event) == Refused(Reason.DOES_NOT_FOLLOW)
 
 
-def test_an_empty_partition_may_begin_above_its_end_and_not_below(service: Service) -> None:
+def test_an_empty_partition_may_begin_above_its_end(service: Service) -> None:
     service.copy(0, 5)
     assert service.commit(service.event(Kind.DELETE, offset=5)) == Committed()
-    (object_id,) = service.reserve()
-    event = service.event(Kind.COPY, service.run(object_id, 4, 9))
-    assert service.commit(event) == Refused(Reason.DOES_NOT_FOLLOW)
     service.copy(8, 9)
     assert service.metadata.manifest(ONE).start_offset == 8
+
+
+def test_an_empty_partition_may_begin_within_a_batch_and_copies_all_of_it(service: Service) -> None:
+    service.copy(0, 5)
+    assert service.commit(service.event(Kind.DELETE, offset=7)) == Committed()
+    (object_id,) = service.reserve()
+    event = service.event(Kind.COPY, service.run(object_id, 5, 7))
+    assert service.commit(event) == Refused(Reason.DOES_NOT_FOLLOW)
+    service.copy(6, 9)
+    manifest = service.metadata.manifest(ONE)
+    assert (manifest.start_offset, manifest.end_offset) == (7, 9)
 
 
 def test_a_delete_above_the_end_takes_everything(service: Service) -> None:

@@ -88,11 +88,20 @@ def _parts(
     """Yield parts that follow each other, of at most so many bytes each, if batches permit."""
     for key, of_key in sorted(extents.items()):
         for extent in of_key:
-            first = max(extent.first_offset, ends.get(key, 0))
+            first = _begin(place, extent, ends.get(key, 0))
             for end, size in _ends(place, extent, object_bytes):
                 if end > first:
                     yield Part(key, first, end), size
                     first = end
+
+
+def _begin(place: ExtentPlace, extent: Extent, tier_end: int) -> int:
+    """Return where the batch of the tier's end begins: clients delete up to within one, too."""
+    if tier_end <= extent.first_offset or tier_end >= extent.end_offset:
+        return max(extent.first_offset, tier_end)
+    with open_extent(place, extent) as opened:
+        header, _ = next(opened.batches_from(tier_end))
+        return int(header.base_offset)
 
 
 def _ends(place: ExtentPlace, extent: Extent, object_bytes: int) -> Iterator[tuple[int, int]]:

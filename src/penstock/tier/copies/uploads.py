@@ -145,5 +145,5 @@ class Uploads:
         key = run.entry.topic_partition
         manifest = manifests[key]
         if key not in ends and not manifest.runs:
-            return run.first_offset == self._begins[key] >= manifest.end_offset
+            return run.first_offset == self._begins[key] and run.end_offset > manifest.end_offset
         return run.first_offset == ends.get(key, manifest.end_offset)

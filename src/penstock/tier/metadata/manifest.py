@@ -1,6 +1,6 @@
 """The runs of one partition in the tier, in the order of offsets, and how events change them.
 
-    COPY      runs behind the last one
+    COPY      runs behind the last one; the first one has what is at the end, and perhaps more
     DELETE    a new start: runs that end at or below it go
     REPLACE   the same range as some runs have, rewritten: these stand in their place
     CUT       a new end: what is at or above it goes; a run that goes on beyond it is shortened
@@ -122,7 +122,8 @@ class Manifest:
     def _problem_of_place(self, group: EventGroup) -> str | None:
         first, end = group.runs[0].first_offset, group.runs[-1].end_offset
         if group.kind is Kind.COPY:
-            follows = first == self.end_offset or (not self._runs and first > self.end_offset)
+            # Without runs the end is a start that a client has set: within a batch, or far below.
+            follows = first == self.end_offset or (not self._runs and end > self.end_offset)
             return None if follows else f"a copy from {first}, the tier ends at {self.end_offset}"
         old = self._between(first, end)
         if not old or old[0].first_offset != first or old[-1].end_offset != end:
