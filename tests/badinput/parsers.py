@@ -139,15 +139,16 @@ def _requests(rng: random.Random) -> Iterator[bytes]:
 
 
 def _response(data: bytes) -> None:
-    """The client's side; the first byte says which answer it is."""
-    key, version = EVERY_VERSION[data[0] % len(EVERY_VERSION)] if data else EVERY_VERSION[0]
-    decode_response(key, version, memoryview(data), 1 if data else 0)
+    """The client's side; the first two bytes say which answer it is."""
+    which = int.from_bytes(data[:2], "big")
+    key, version = EVERY_VERSION[which % len(EVERY_VERSION)]
+    decode_response(key, version, memoryview(data), min(2, len(data)))
 
 
 def _responses(rng: random.Random) -> Iterator[bytes]:
     for at, (key, version) in enumerate(EVERY_VERSION):
         fields = plain_fields(response_schema(key, version), rng)
-        yield bytes((at,)) + encode_response(key, version, fields)
+        yield at.to_bytes(2, "big") + encode_response(key, version, fields)
 
 
 def _batch(data: bytes) -> None:

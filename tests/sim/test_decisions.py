@@ -19,6 +19,7 @@ from penstock.broker.fetch.record_search import Found
 from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.producer_list import ProducerList
+from penstock.broker.tier.view import TierView
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Looked
 from penstock.kafka.produce.pending import PendingProduce
@@ -248,11 +249,17 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
 def test_an_epoch_that_nobody_knows_and_that_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     find = epoch_ends.find_epoch_end
 
-    def known(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound, turn: Turn) -> None:
+    def known(
+        hosted: HostedPartition,
+        leader_epoch: int,
+        done: EpochEndFound,
+        turn: Turn,
+        tier: TierView | None,
+    ) -> None:
         if leader_epoch > hosted.member.epochs.latest:
             done(EpochEnd(LeaderEpoch(leader_epoch - 1), hosted.log.log_end_offset), None)
         else:
-            find(hosted, LeaderEpoch(leader_epoch), done, turn)
+            find(hosted, LeaderEpoch(leader_epoch), done, turn, tier)
 
     monkeypatch.setattr(fetch_operation, "find_epoch_end", known)
 
