@@ -6,6 +6,7 @@ expected of it.
 
 from collections.abc import Mapping
 
+from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.controller.metadata.image import ClusterImage
 from simulator.run.server import Server
 
@@ -27,8 +28,10 @@ class Lives:
         node: int,
         at_s: float,
     ) -> bool:
-        """Whether the process that was there then lives on, and leads something."""
+        """Whether the process that was there then lives on, and leads a partition for its rows."""
         server = servers[node]
         if image is None or not server.is_up or self._since_s[server.name] > at_s:
             return False
-        return any(each.master == node for each in image.replica_sets.values())
+        topic = image.topics_by_name.get(AUDIT_TOPIC)
+        set_ids = () if topic is None else topic.partitions.set_ids
+        return any(image.replica_sets[set_id].master == node for set_id in set_ids)
