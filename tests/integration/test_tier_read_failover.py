@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.node import NodeProcess
 from harness.waiting import wait_until
@@ -13,6 +12,7 @@ from harness.workload import read_all
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import TOPIC, _offset_at
 from tests.integration.test_tier_failover import Copied, until
+from tests.integration.test_tier_reads import tells_the_start
 
 pytestmark = pytest.mark.process
 
@@ -34,22 +34,6 @@ def is_freed(node: NodeProcess) -> bool:
     return is_copied and _offset_at(node, EARLIEST_LOCAL) == _offset_at(node, -6)
 
 
-def tells_the_start(copied: Copied, start: int) -> bool:
-    """Whether stock clients are told the log start; while a new master loads, they are told none.
-
-    What is told is right.
-    """
-    consumer = Consumer({"bootstrap.servers": copied.layout.bootstrap, "group.id": "g"})
-    try:
-        low, _ = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5)
-    except KafkaException:
-        return False
-    finally:
-        consumer.close()
-    assert low == start
-    return True
-
-
 def test_what_only_the_store_has_outlives_two_masters(copied: Copied) -> None:
     layout = copied.layout
     for _ in range(2):
@@ -57,7 +41,7 @@ def test_what_only_the_store_has_outlives_two_masters(copied: Copied) -> None:
         master = copied.master(via=1)
         until(partial(is_freed, layout.nodes[master]), copied)
         layout.nodes[master].kill()
-        assert wait_until(partial(tells_the_start, copied, 0), 120), layout.tails()
+        assert wait_until(partial(tells_the_start, layout.bootstrap, 0), 120), layout.tails()
         polls = read_all(layout.bootstrap, TOPIC, 1)
         numbers = [str(value) for poll in polls for _, value in poll.records]
         assert numbers == [str(number) for number in range(len(copied.values))]
