@@ -173,6 +173,17 @@ def test_a_tier_that_ends_within_a_batch_is_refused() -> None:
         copied.build((Part(KEY, large.first, end + 1),))
 
 
+def test_a_tier_that_ends_within_a_batch_goes_on_with_all_of_it() -> None:
+    """A client may have deleted up to there, before anything was copied."""
+    copied, level = levels()
+    large = next(one for one in level.filling.batches if one.end - one.first > 1)
+    copied.ends[KEY] = large.first + 1
+    first = next(part for plan in copied.plans() for part in plan if part.topic_partition == KEY)
+    assert first.first_offset == large.first
+    (image,) = copied.copy(EVERYTHING, 1)
+    assert batches_in(image, KEY)
+
+
 def test_a_damaged_file_gives_no_object() -> None:
     copied, level = levels()
     (plan,) = copied.plans()
