@@ -9,7 +9,8 @@ from penstock.access.scram import ScramServer
 from penstock.controller.metadata import snapshot, snapshot_config
 from penstock.kafka.gate import _PermittedTopics
 from simulator.run.one_run import RunResult, run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Plan, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -26,10 +27,6 @@ SHAPE = Shape(
 )
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
-
-
 CALM = (kill(2_500, "c1"),)
 BROKERS_DIE = tuple(kill(1_000 + 1_500 * at, f"b{at % 3 + 1}") for at in range(4))
 
@@ -39,11 +36,8 @@ def run(seed: int, faults: tuple[Fault, ...] = CALM) -> RunResult:
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 4) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        if findings := run(seed, faults).findings:
-            return findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(SHAPE, faults, seeds)
 
 
 def test_administrators_and_users_find_nothing_wrong_while_brokers_die() -> None:

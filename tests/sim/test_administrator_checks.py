@@ -15,7 +15,8 @@ from penstock.kafka.shares import batches
 from penstock.kafka.shares.masters import CalledShareMasters
 from penstock.protocol.error_codes import ErrorCode
 from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Plan, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -28,10 +29,6 @@ MonkeyPatch = pytest.MonkeyPatch
 def shaped(partitions: int = 1, **wanted: Any) -> Shape:
     """A small cluster with these clients."""
     return Shape(is_apart=True, partitions=partitions, producers=1, records_per_second=20, **wanted)
-
-
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
 
 
 CALM = (kill(8_000, "c1"),)
@@ -54,12 +51,8 @@ TOGETHER = shaped(
 
 
 def found(shape: Shape, faults: tuple[Fault, ...] = CALM, seeds: int = 4) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        result = run_plan(Plan(seed=seed, shape=shape, faults=faults))
-        if result.findings:
-            return result.findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(shape, faults, seeds)
 
 
 def test_all_promises_are_kept_while_masters_die_and_equal_seeds_give_equal_traces() -> None:

@@ -11,8 +11,8 @@ from penstock.broker import audit_log
 from penstock.broker.audit_log import AuditLog
 from penstock.kafka import audited
 from penstock.kafka.audited import AuditedMeasure
-from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -28,20 +28,13 @@ SHAPE = Shape(
 )
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
-
-
 CALM = (kill(3_000, "c1"),)
 BROKERS_DIE = tuple(kill(1_000 + 2_500 * at, f"b{at % 3 + 1}") for at in range(4))
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        if findings := run_plan(Plan(seed=seed, shape=SHAPE, faults=faults)).findings:
-            return findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(SHAPE, faults, seeds)
 
 
 def test_clients_find_what_they_did_in_the_rows_while_brokers_die() -> None:

@@ -18,10 +18,10 @@ from penstock.protocol.error_codes import ErrorCode
 from simulator.clients import group_member, groups
 from simulator.clients.group_wire import assigned_in, assignment, owned_in, subscription
 from simulator.clients.readers import Place
-from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, FaultKind, Shape
 from simulator.run.planning import make_plan
 from simulator.run.topology import TOPIC
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -35,22 +35,19 @@ READ = Shape(
 REWRITTEN = replace(READ, group_rewrite_bytes=500)
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=1_500, targets=(target,))
-
-
-CALM = (kill(3_000, "c1"),)
+RESTS_MS = 1_500
+CALM = (kill(3_000, "c1", RESTS_MS),)
 """Nothing happens but what members do by themselves."""
-MASTERS_DIE = (kill(2_000, "master:0"), kill(4_000, "master:1"), kill(5_000, "master:2"))
+MASTERS_DIE = (
+    kill(2_000, "master:0", RESTS_MS),
+    kill(4_000, "master:1", RESTS_MS),
+    kill(5_000, "master:2", RESTS_MS),
+)
 
 
 def found(shape: Shape, faults: tuple[Fault, ...], seeds: int = 4) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        result = run_plan(Plan(seed=seed, shape=shape, faults=faults))
-        if result.findings:
-            return result.findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(shape, faults, seeds)
 
 
 @pytest.fixture

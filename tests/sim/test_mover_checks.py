@@ -16,8 +16,9 @@ from penstock.kafka.transactions.answering import TransactionAnswers
 from simulator.clients import mover
 from simulator.clients.movers import judge_moved
 from simulator.run.one_run import run_plan
-from simulator.run.plan import REWRITE_BYTES, Fault, FaultKind, Plan, Shape
+from simulator.run.plan import REWRITE_BYTES, Fault, Plan, Shape
 from simulator.trials.group.trials import GroupTrials
+from tests.sim.small_runs import kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -38,10 +39,6 @@ def moved(rewrite_bytes: int = REWRITE_BYTES) -> Shape:
         movers=2,
         group_rewrite_bytes=rewrite_bytes,
     )
-
-
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
 
 
 MARKER_SECONDS = 0.1

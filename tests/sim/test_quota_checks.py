@@ -10,8 +10,8 @@ from penstock.kafka.throttled import ThrottledReply
 from penstock.net.connection import Connection
 from penstock.quotas.resolve import Applied, Levels
 from penstock.quotas.windows import Windows
-from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -28,20 +28,13 @@ SHAPE = Shape(
 )
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
-
-
 CALM = (kill(6_000, "c1"),)
 BROKERS_DIE = tuple(kill(2_000 + 2_500 * at, f"b{at % 3 + 1}") for at in range(4))
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 4) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        if findings := run_plan(Plan(seed=seed, shape=SHAPE, faults=faults)).findings:
-            return findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(SHAPE, faults, seeds)
 
 
 def test_clients_with_quotas_find_nothing_wrong_while_brokers_die() -> None:

@@ -11,7 +11,8 @@ from penstock.shares.messages import Answer
 from penstock.shares.records import UPDATE, decode_update
 from penstock.shares.state import Settled
 from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Plan, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -22,22 +23,14 @@ MonkeyPatch = pytest.MonkeyPatch
 SHARED = Shape(is_apart=True, partitions=1, producers=1, records_per_second=20, sharers=3)
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
-
-
 CALM = (kill(3_000, "c1"),)
 """Nothing happens to masters."""
 MASTERS_DIE = tuple(kill(1_000 + 1_200 * at, f"master:{at % 3}") for at in range(6))
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        result = run_plan(Plan(seed=seed, shape=SHARED, faults=faults))
-        if result.findings:
-            return result.findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(SHARED, faults, seeds)
 
 
 def test_records_are_settled_for_good_while_masters_die() -> None:

@@ -9,8 +9,8 @@ from penstock.controller.metadata import snapshot, snapshot_config
 from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.kafka.handlers.access import create_delegation_token
 from penstock.node.access.token_logins import TokenLogins
-from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -28,10 +28,6 @@ SHAPE = Shape(
 )
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=800, targets=(target,))
-
-
 CALM = (kill(3_000, "c1"),)
 ALL_DIE = tuple(
     kill(1_000 + 1_700 * at, target)
@@ -40,11 +36,8 @@ ALL_DIE = tuple(
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        if findings := run_plan(Plan(seed=seed, shape=SHAPE, faults=faults)).findings:
-            return findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(SHAPE, faults, seeds)
 
 
 def test_tokens_are_let_in_as_they_should_while_brokers_and_controllers_die() -> None:

@@ -17,8 +17,8 @@ from penstock.transactions import coordinator, decide
 from penstock.transactions.duties import Duties
 from penstock.transactions.state import Transaction
 from simulator.clients.transactor import TOPIC
-from simulator.run.one_run import run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.plan import Fault, Shape
+from tests.sim.small_runs import first_findings, kill
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
@@ -32,22 +32,19 @@ MANY = replace(WRITTEN, transactors=5)
 """More markers, so more that come after the next transaction has begun."""
 
 
-def kill(at_ms: int, target: str) -> Fault:
-    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=1_500, targets=(target,))
-
-
-CALM = (kill(3_000, "c1"),)
+RESTS_MS = 1_500
+CALM = (kill(3_000, "c1", RESTS_MS),)
 """Nothing happens to those that have transactions."""
-MASTERS_DIE = (kill(2_000, "master:0"), kill(4_000, "master:1"), kill(5_000, "master:2"))
+MASTERS_DIE = (
+    kill(2_000, "master:0", RESTS_MS),
+    kill(4_000, "master:1", RESTS_MS),
+    kill(5_000, "master:2", RESTS_MS),
+)
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3, shape: Shape = WRITTEN) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
-    for seed in range(seeds):
-        result = run_plan(Plan(seed=seed, shape=shape, faults=faults))
-        if result.findings:
-            return result.findings
-    return []
+    """Run under a few seeds; return what the first one that breaks says."""
+    return first_findings(shape, faults, seeds)
 
 
 def test_transactions_are_whole_while_masters_die() -> None:
