@@ -19,7 +19,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset, TopicPartition
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.tier.source import TierSource
-from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.commit_log.set_log import kept_bytes
 from penstock.storage.errors import StorageError
 from penstock.storage.index.partition_log import PartitionLog
@@ -102,8 +102,8 @@ class Freeing:
             return
         epoch, runs = member.leader_epoch, _runs_between(manifest, held.start_offset)
         freed = await self._given_back(runs, held.start_offset, wanted)
-        is_same = member.leader_epoch == epoch and not partition.is_dropped
-        if freed > partition.log_start_offset and is_same:
+        is_led = member.role is Role.MASTER and member.leader_epoch == epoch
+        if freed > partition.log_start_offset and is_led and not partition.is_dropped:
             self._free(member, partition, freed)
 
     def _free(self, member: ReplicaSetMember, partition: PartitionLog, start: int) -> None:
