@@ -36,7 +36,10 @@ FAULTS_DEFAULT = 12
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.covering and (options.twice or not options.seeds):
+        parser.error("--covering chooses among --seeds, and does not go with --twice")
     level = logging.INFO if options.log else logging.CRITICAL + 1
     logging.basicConfig(level=level, format="%(name)s %(message)s")
     try:

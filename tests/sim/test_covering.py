@@ -59,3 +59,13 @@ def test_with_covering_no_other_seeds_are_run_and_compared(
     assert main(words) == 0
     assert f"equal traces of {len(asked)} seeds" in capsys.readouterr().out
     assert asked == covering(SEEDS, faults=2) != covering(SEEDS, faults=FAULTS_DEFAULT)
+
+
+@pytest.mark.parametrize("more", [["--seeds", "1..25", "--twice"], ["--seed", "7"]])
+def test_covering_is_refused_where_it_would_choose_nothing(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--covering", *more])
+    assert ended.value.code == 2
+    assert "--covering chooses among --seeds" in capsys.readouterr().err
