@@ -223,12 +223,12 @@ def test_the_tier_begins_where_the_log_begins_and_stock_clients_are_told_its_end
         until(partial(has_deleted, node), node)
         (found,) = store.read()
         assert found.start_offset == begin.offset - 1
-        assert _offset_at(node, -5) == found.end_offset - 1
-        assert _offset_at(node, -6) == found.end_offset
-        assert _offset_at(node, -4) == begin.offset
+        assert offset_at(node, -5) == found.end_offset - 1
+        assert offset_at(node, -6) == found.end_offset
+        assert offset_at(node, -4) == begin.offset
 
 
-def _offset_at(node: NodeProcess, special: int) -> int:
+def offset_at(node: NodeProcess, special: int) -> int:
     """Ask as a client that knows all special timestamps."""
     connection = Connection("127.0.0.1", node.port, ClientSettings(bootstrap=node.bootstrap))
     try:

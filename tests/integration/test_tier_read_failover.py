@@ -10,7 +10,7 @@ from harness.node import NodeProcess
 from harness.waiting import wait_until
 from harness.workload import read_all
 from tests.integration.test_housekeeper import metric
-from tests.integration.test_tier import TOPIC, _offset_at
+from tests.integration.test_tier import TOPIC, offset_at
 from tests.integration.test_tier_failover import Copied, until
 from tests.integration.test_tier_reads import tells_the_start
 
@@ -31,7 +31,7 @@ def is_freed(node: NodeProcess) -> bool:
     """Whether the disk of the master has nothing that the store has."""
     has_all = metric(node, "penstock_tier_live_objects") > 0
     is_copied = has_all and metric(node, "penstock_tier_waiting_bytes") == 0
-    return is_copied and _offset_at(node, EARLIEST_LOCAL) == _offset_at(node, -6)
+    return is_copied and offset_at(node, EARLIEST_LOCAL) == offset_at(node, -6)
 
 
 def test_what_only_the_store_has_outlives_two_masters(copied: Copied) -> None:

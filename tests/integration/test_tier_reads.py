@@ -24,12 +24,12 @@ from tests.integration.test_tier import (
     TOPIC,
     VALUE_BYTES,
     Directory,
-    _offset_at,
     extent_files,
     flip,
     has_deleted,
     is_copied,
     numbers_read,
+    offset_at,
     produce,
     settings,
     until,
@@ -56,7 +56,7 @@ def node(store: Directory, tmp_path: Path) -> Iterator[NodeProcess]:
 
 def is_freed(node: NodeProcess) -> bool:
     """Whether all that was copied is in the store alone."""
-    return is_copied(node) and _offset_at(node, EARLIEST_LOCAL) == _offset_at(node, -6)
+    return is_copied(node) and offset_at(node, EARLIEST_LOCAL) == offset_at(node, -6)
 
 
 def bytes_on_disk(node: NodeProcess) -> int:
@@ -71,8 +71,8 @@ def test_what_only_the_store_has_is_read_by_stock_consumers_from_the_beginning(
         count += len(produce(node, TOPIC, count, COUNT))
         until(partial(is_freed, node), node)
     until(lambda: bytes_on_disk(node) < count * VALUE_BYTES // 2, node)
-    assert _offset_at(node, EARLIEST) == 0
-    assert _offset_at(node, EARLIEST_LOCAL) > COUNT // 2
+    assert offset_at(node, EARLIEST) == 0
+    assert offset_at(node, EARLIEST_LOCAL) > COUNT // 2
     assert numbers_read(node) == [str(number) for number in range(count)]
     assert metric(node, "penstock_tier_reads_total") >= 1
 
@@ -120,7 +120,7 @@ def test_aborted_transactions_stay_aborted_where_only_the_store_has_them(
         wanted += transact(node, "kept", round_number, is_commit=True)
     wanted += produce(node, TOPIC, 0, COUNT)
     until(partial(is_freed, node), node)
-    assert _offset_at(node, EARLIEST_LOCAL) > 6 * 150
+    assert offset_at(node, EARLIEST_LOCAL) > 6 * 150
     assert [value for _, value in consumed(node, len(wanted))] == wanted
 
 
@@ -193,7 +193,7 @@ def test_deleted_records_do_not_come_back_from_the_store_after_a_kill(node: Node
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     begin = TopicPartition(TOPIC, 0, 77)
     assert admin.delete_records([begin])[begin].result().low_watermark == 77
-    assert _offset_at(node, EARLIEST) == 77
+    assert offset_at(node, EARLIEST) == 77
     node.kill()
     node.start()
     assert wait_until(lambda: tells_the_start(node.bootstrap, 77), UNTIL_SECONDS), node.log_tail(50)
@@ -226,9 +226,9 @@ def test_retention_of_the_whole_takes_from_the_store_what_only_that_has(
         produce(node, TOPIC, first, COUNT)
         until(partial(is_freed, node), node)
     alter(node, retention_bytes=str(COUNT * VALUE_BYTES))
-    until(lambda: _offset_at(node, EARLIEST) >= COUNT // 4, node)
-    start = _offset_at(node, EARLIEST)
-    assert start <= _offset_at(node, EARLIEST_LOCAL)
+    until(lambda: offset_at(node, EARLIEST) >= COUNT // 4, node)
+    start = offset_at(node, EARLIEST)
+    assert start <= offset_at(node, EARLIEST_LOCAL)
     assert numbers_read(node) == [str(number) for number in range(start, 3 * COUNT)]
     until(partial(has_deleted, node), node)
     assert store.read()[0].start_offset <= start

@@ -2,10 +2,9 @@
 
     target in the image ─► next_step ─► a member more or less, a transfer, the end ─► the next look
 
-Nothing is kept but what was submitted and is not answered, which every command is, also after the
-loss of the lead: whoever becomes active looks at the
-image and goes on. A step is refused if the target has changed meanwhile, and a set whose step was
-refused is looked at again after a while.
+Nothing is kept but which commands are not answered yet (each is, also after the lead is lost):
+whoever becomes active looks at the image and goes on. A step is refused if the target has changed
+meanwhile, and a set whose step was refused is looked at again after a while.
 
 Source: KIP-455; Kafka's controller completes reassignments as replicas join the ISR. Which step is
 next is decided by `next_step`.
