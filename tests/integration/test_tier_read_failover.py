@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.node import NodeProcess
 from harness.waiting import wait_until
 from harness.workload import read_all
 from tests.integration.test_housekeeper import metric
-from tests.integration.test_tier import TOPIC, offset_at
+from tests.integration.test_tier import TOPIC
 from tests.integration.test_tier_failover import Copied, until
-from tests.integration.test_tier_reads import tells_the_start
+from tests.integration.test_tier_reads import is_freed, tells_the_start
 
 pytestmark = pytest.mark.process
-
-EARLIEST_LOCAL = -4
 
 
 @pytest.fixture
@@ -27,19 +24,12 @@ def copied(tmp_path: Path) -> Iterator[Copied]:
         node.kill()
 
 
-def is_freed(node: NodeProcess) -> bool:
-    """Whether the disk of the master has nothing that the store has."""
-    has_all = metric(node, "penstock_tier_live_objects") > 0
-    is_copied = has_all and metric(node, "penstock_tier_waiting_bytes") == 0
-    return is_copied and offset_at(node, EARLIEST_LOCAL) == offset_at(node, -6)
-
-
 def test_what_only_the_store_has_outlives_two_masters(copied: Copied) -> None:
     layout = copied.layout
     for _ in range(2):
         copied.produce()
         master = copied.master(via=1)
-        until(partial(is_freed, layout.nodes[master]), copied)
+        until(partial(is_freed, layout.nodes[master], len(copied.values)), copied)
         layout.nodes[master].kill()
         assert wait_until(partial(tells_the_start, layout.bootstrap, 0), 120), layout.tails()
         polls = read_all(layout.bootstrap, TOPIC, 1)

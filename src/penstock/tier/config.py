@@ -94,10 +94,6 @@ class TierConfig:
         """Return the parts of `url`."""
         return urlsplit(self.url)
 
-    rewrite_after_pinned_bytes: Annotated[int, Ge(1 << 20), Le(1 << 40)] = 256 << 20
-    """What the tier's own records may keep of a replica set's files on the disks; with more, they
-    are written anew. With `local.retention.*` so much stays beside what is to stay."""
-
     def times(self) -> TierTimes:
         """Return the times that the metadata goes by. Raises ConfigError."""
         return TierTimes(

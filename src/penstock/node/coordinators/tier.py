@@ -40,9 +40,7 @@ def start_tier(
         broker.clock,
         journal,
         cluster_id=cluster,
-        config=TierServiceConfig(
-            times=config.times(), rewrite_after_pinned_bytes=config.rewrite_after_pinned_bytes
-        ),
+        config=TierServiceConfig(times=config.times()),
         later=broker.scheduler.call_soon,
     )
     unreadable = partial(on_unreadable, TIER_STATE_TOPIC)
