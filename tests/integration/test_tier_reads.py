@@ -21,6 +21,7 @@ from harness.workload import create_topic
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import (
     COUNT,
+    SMALL_BATCHES,
     TOPIC,
     VALUE_BYTES,
     Directory,
@@ -124,7 +125,7 @@ def test_aborted_transactions_stay_aborted_where_only_the_store_has_them(
 
 
 def test_look_ups_by_time_find_what_only_the_store_has(node: NodeProcess) -> None:
-    producer = Producer({"bootstrap.servers": node.bootstrap, "batch.size": 50_000})
+    producer = Producer({"bootstrap.servers": node.bootstrap, **SMALL_BATCHES})
     begin = int(time.time()) * 1_000 - 86_400_000
     for at in range(COUNT):
         producer.produce(TOPIC, bytes(2_000), partition=0, timestamp=begin + 1_000 * at)
