@@ -26,6 +26,7 @@ from penstock.broker.append.append import ACKS_ALL
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import is_tiered
 from penstock.kafka.context import RequestContext
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
@@ -102,7 +103,9 @@ class KafkaPort:
         end = self._end(hosted)
         if end is not None and read.high_watermark != end:
             yield f"a fetch says that {read.high_watermark} is the end, and {end} is confirmed"
-        if not 0 <= read.log_start_offset <= read.high_watermark:
+        # Before the tier's metadata is loaded nobody knows where a topic with local limits begins.
+        is_unknown = read.log_start_offset == UNKNOWN and is_tiered(hosted)
+        if not is_unknown and not 0 <= read.log_start_offset <= read.high_watermark:
             yield f"a fetch says that the log begins at {read.log_start_offset}"
         yield from self._diverging(hosted, read)
 

@@ -31,7 +31,7 @@ from simulator.clients.shares.sharers import Sharers
 from simulator.clients.streams.application import Application
 from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
-from simulator.clients.world import ClientWorld, now_ns, open_any, pause
+from simulator.clients.world import ClientWorld, apart_settings, now_ns, open_any, pause
 from simulator.clients.zombie import Zombie
 from simulator.history import History, Partition, Report, Rules, Send, judge
 from simulator.history.administration import AdminHistory
@@ -55,7 +55,8 @@ class Clients:
     """Start with `create_topic`, then `start`; `stop_writing`, `read_all`, `judge` in the end."""
 
     def __init__(self, simulation: Simulation, shape: Shape, brokers: dict[int, str]) -> None:
-        self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
+        apart = apart_settings(shape.local_retention_bytes)
+        self.world = ClientWorld(brokers=brokers, partitions=shape.partitions, apart=apart)
         self.lanes: list[Lane | Zombie | Sequences | StockProducer] = []
         self.churn: Churn | None = None
         self.inquirer: Inquirer | None = None
@@ -114,9 +115,8 @@ class Clients:
         settings: list[dict[str, str]] = []
         if self._shape.retention_bytes >= 0:
             settings.append({"name": "retention.bytes", "value": str(self._shape.retention_bytes)})
-        if self._shape.is_tiered:
-            settings.append({"name": REMOTE, "value": "true"})
-        return settings
+        apart = self.world.apart or ({REMOTE: "true"} if self._shape.is_tiered else {})
+        return settings + [{"name": name, "value": value} for name, value in apart.items()]
 
     def start(self) -> None:
         """Start writers and readers."""
@@ -343,7 +343,7 @@ class Clients:
 
     def transactions_behind(self) -> list[str]:
         """Name what is open in transactions, or not read yet."""
-        readers = [] if self.transactions is None else self.transactions.reader.behind()
+        readers = [] if self.transactions is None else self.transactions.behind()
         return readers + ([] if self.movers is None else self.movers.behind())
 
     def judge_transactions(self, *, is_read: bool) -> list[str]:

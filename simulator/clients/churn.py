@@ -7,7 +7,7 @@ topics are checked for linearizability; records that it deletes from the history
 deleted.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -121,7 +121,7 @@ class Churn:
             "configs": [
                 {"name": "retention.bytes", "value": "20000"},
                 {"name": "compression.type", "value": self.random.choice(CODECS)},
-                *([{"name": REMOTE, "value": "true"}] if self.is_tiered else ()),
+                *({"name": name, "value": value} for name, value in self._tiered().items()),
             ],
         }
         number = self.history.began(topic, CreateTopic(1))
@@ -130,6 +130,9 @@ class Churn:
             {"topics": [wanted], **_timeout(), "validate_only": False},
         )
         self.history.changed(number, answer.topics[0].error_code)
+
+    def _tiered(self) -> Mapping[str, str]:
+        return self.world.apart or ({REMOTE: "true"} if self.is_tiered else {})
 
     async def _delete(self, topic: str) -> None:
         number = self.history.began(topic, DeleteTopic())

@@ -48,18 +48,23 @@ class Transactions:
             random=simulation.random("transaction-tools"),
             names=[one.name for one in self.transactors],
         )
-        self.reader = CommittedReader(
-            world=world, name="committed-reader", random=simulation.random("committed-reader")
-        )
+        # Where records go from the disks, one reads all of them when most have gone.
+        self.readers = [
+            CommittedReader(world=world, name=name, random=simulation.random(name), is_late=is_late)
+            for name, is_late in (("committed-reader", False), ("late-reader", True))
+            if world.apart or not is_late
+        ]
 
     def start(self, start: Start) -> list[Process]:
         """Start them; returns the processes of those that write."""
-        start("committed-reader", [self.reader.run()])
+        for reader in self.readers:
+            start(reader.name, [reader.run()])
         writers = [start(one.name, [self._write(one)]) for one in self.transactors]
         return [*writers, start("transaction-tools", [self._write(self.tools)])]
 
     async def _write(self, one: Transactor | TransactionTools) -> None:
-        await create_topic(self._world, self._random, TOPIC, PARTITIONS)
+        configs = {**KEEPS_ALL, **self._world.apart}
+        await create_topic(self._world, self._random, TOPIC, PARTITIONS, configs)
         await one.run()
 
     def stuck(self) -> Iterator[str]:
@@ -70,12 +75,19 @@ class Transactions:
 
     def judge(self) -> list[str]:
         """Return what was read and should not have been, and the reverse."""
+        return [text for reader in self.readers for text in self._judge(reader)]
+
+    def behind(self) -> list[str]:
+        """Name what is open, or not read yet."""
+        return [text for reader in self.readers for text in reader.behind()]
+
+    def _judge(self, reader: CommittedReader) -> list[str]:
         findings: list[str] = []
-        read = {place: Counter(map(_named, values)) for place, values in self.reader.read.items()}
+        read = {place: Counter(map(_named, values)) for place, values in reader.read.items()}
         for transactions in (*[one.told for one in self.transactors], self.tools.told):
             for name, told in transactions.items():
                 findings += _judged(name, told, read)
-        for place, values in self.reader.read.items():
+        for place, values in reader.read.items():
             findings += _out_of_order(place, values)
         return findings
 

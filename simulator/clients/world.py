@@ -1,11 +1,12 @@
 """The state that all clients of a run share: brokers, virtual time, randomness, when to stop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
+from penstock.controller.topic_config.local import LOCAL_BYTES, REMOTE
 from penstock.protocol.api_keys import ApiKey
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.history import Poll, Send
@@ -35,6 +36,8 @@ class ClientWorld:
     brokers: dict[int, str]
     """Broker id -> host."""
     partitions: int
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """Settings of topics whose records may be in the object store alone."""
     is_stopping: bool = False
     """Nothing new is written; what is under way is brought to its end."""
     is_over: bool = False
@@ -47,6 +50,11 @@ class ClientWorld:
     def refuse(self, text: str, told_by: str = "") -> None:
         """Note an answer that may not be given, and which host gave it just now."""
         self.refusals.append(Refusal(text, told_by, now_ns()))
+
+
+def apart_settings(local_bytes: int) -> dict[str, str]:
+    """Return the settings of a topic of which disks keep so much when it is copied; -1: none."""
+    return {} if local_bytes < 0 else {REMOTE: "true", LOCAL_BYTES: str(local_bytes)}
 
 
 def now_ns() -> int:

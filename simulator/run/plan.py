@@ -212,6 +212,9 @@ class Shape:
     history's is compacted, see keyed.py; -1: neither."""
     is_tiered: bool = False
     """Whether there is an object store, to which topics are copied; not without `level0_bytes`."""
+    local_retention_bytes: int = -1
+    """`local.retention.bytes` of what is copied: the rest is in the object store alone; -1: nothing
+    is."""
     housekeeper_death_share: float = 0.0
     """Of the jobs of housekeepers in which they die alone."""
     clock_drift_ppm: int = 0

@@ -3,7 +3,7 @@
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
-                       ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► plan
+                       ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► local ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -62,6 +62,8 @@ STORE_FAULTS = (2, 4)
 STORE_MS = (500, 3_000)
 OBJECT_FLIP_SHARE = 0.5
 REPAIRED_SHARE = 0.7
+FREED_SHARE = 0.7
+LOCAL_BYTES = (0, 10_000, 40_000)
 SPLIT_MS = 5_000
 """Some segments are split by then."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
@@ -96,6 +98,7 @@ def varied(plan: Plan) -> Plan:
         "tokens": _with_tokens,
         "copy rate": _with_copy_rate,
         "tiered": _tiered,
+        "local": _freed,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -420,6 +423,14 @@ def _tiered(plan: Plan, draw: random.Random) -> Plan:
             flip = _level_flip(plan, draw, targets, amount)
             plan = plan.with_faults((*plan.faults, flip))
     return plan
+
+
+def _freed(plan: Plan, draw: random.Random) -> Plan:
+    """Have a share of the plans with an object store keep little of what is copied on the disks."""
+    if not plan.shape.is_tiered or draw.random() >= FREED_SHARE:
+        return plan
+    size = draw.choice(LOCAL_BYTES)
+    return replace(plan, shape=replace(plan.shape, local_retention_bytes=size))
 
 
 def _brokers(plan: Plan) -> list[str]:

@@ -10,7 +10,15 @@ import pytest
 
 from harness.log_world import ALL, DIRECTORY, World
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, Offset, Position, ReplicaSetId, TopicPartition
+from penstock.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    Position,
+    ReplicaSetId,
+    TopicId,
+    TopicPartition,
+)
 from penstock.broker.sets.batch_answers import BatchAnswers, _read
 from penstock.broker.sets.extent_repairs import RETRY_MS, RETRY_MS_MAX, ExtentRepairs
 from penstock.coordinator.calls import CallTimedOut, fits
@@ -22,7 +30,7 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.replica.replica_set import Role
 from penstock.storage.second_level.manifest import extent_path
-from penstock.tier.errors import StoreUnavailable
+from penstock.tier.errors import NotInTier, StoreUnavailable, TierError
 from tests.storage.test_extent_repair import FILE, PATH, entry_of
 from tests.storage.test_second_level_copies import Master
 
@@ -292,3 +300,62 @@ async def _given(answers: BatchAnswers, member: Member, asked: BatchesRequest) -
         await asyncio.sleep(0)
         member.run()
     return task.result()
+
+
+class Store:
+    """The tier of a master: what a partition had below its log start, or an error."""
+
+    def __init__(self, given: bytes | TierError) -> None:
+        self._given = given
+        self.asked: list[int] = []
+
+    async def read(self, _member: Any, _key: TopicPartition, offset: int) -> memoryview:
+        self.asked.append(offset)
+        if isinstance(self._given, TierError):
+            raise self._given
+        return memoryview(self._given)
+
+
+def freed(given: bytes | TierError, role: Role) -> tuple[Member, BatchAnswers, Store, int]:
+    """Return a member whose log begins behind the extent of which others ask the first offset."""
+    member, store, asked = Member(), Store(given), question()
+    member.role = role
+    key = TopicPartition(TopicId(asked.topic_id), asked.partition)
+    member.log.delete_records(member.log.open_partition(key), Offset(asked.offset + 1))
+    member.run()
+    broker = member.broker(OTHER, World())
+    broker.tier = store
+    return member, BatchAnswers(broker), store, asked.offset
+
+
+def test_a_master_gives_from_the_tier_what_its_disk_was_freed_of() -> None:
+    batches = bytes(range(256)) * (PIECE_BYTES // 128)
+    member, answers, store, offset = freed(batches, Role.MASTER)
+    first = asyncio.run(_given(answers, member, question()))
+    rest = asyncio.run(_given(answers, member, question(skip=PIECE_BYTES)))
+    assert first.batches + rest.batches == batches
+    assert first.total_bytes == rest.total_bytes == len(batches)
+    assert store.asked == [offset, offset]
+
+
+@pytest.mark.parametrize(
+    ("error", "role", "code"),
+    [
+        (NotInTier(TopicPartition(TopicId(bytes(16)), 0), 0), Role.MASTER, BatchesCode.NOT_HERE),
+        (StoreUnavailable("an object", "no answer"), Role.MASTER, BatchesCode.UNREADABLE),
+        (b"what no slave may give", Role.SLAVE, BatchesCode.NOT_HERE),
+    ],
+)
+def test_what_the_tier_does_not_give_a_member_says_by_name(
+    error: bytes | TierError, role: Role, code: BatchesCode
+) -> None:
+    member, answers, store, _ = freed(error, role)
+    answer = asyncio.run(_given(answers, member, question()))
+    assert answer == BatchesResponse(code=code)
+    assert len(store.asked) == (role is Role.MASTER)
+
+
+def test_what_is_at_the_log_start_is_never_asked_of_the_tier() -> None:
+    member, answers, store, offset = freed(b"", Role.MASTER)
+    answer = asyncio.run(_given(answers, member, question(offset=offset + 1)))
+    assert (answer.code, store.asked) == (BatchesCode.NOT_HERE, [])

@@ -35,6 +35,8 @@ class CommittedReader:
     name: str
     random: Random
     topic: str = TOPIC
+    is_late: bool = False
+    """It begins when nothing new is written."""
     read: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What was delivered, by partition."""
     offsets: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
@@ -43,6 +45,8 @@ class CommittedReader:
 
     async def run(self) -> None:
         """Read until the run is over."""
+        while self.is_late and not (self.world.is_stopping or self.world.is_over):
+            await pause(self.random)
         await asyncio.gather(*(self._follow(partition) for partition in self.offsets))
 
     async def _follow(self, partition: int) -> None:
