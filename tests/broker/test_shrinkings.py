@@ -218,7 +218,10 @@ def test_a_failure_of_a_file_that_has_gone_meanwhile_is_none() -> None:
     assert node.work() == []
 
 
-def test_the_file_of_a_log_that_was_opened_anew_is_dropped_without_a_failure() -> None:
+@pytest.mark.parametrize("given", [None, Failed("a block", damaged_file=0)])
+def test_the_file_of_a_log_that_was_opened_anew_is_dropped_without_a_failure(
+    given: Answer | None,
+) -> None:
     node = Node()
     node.first.drop_short()
     node.look()
@@ -229,7 +232,7 @@ def test_the_file_of_a_log_that_was_opened_anew_is_dropped_without_a_failure() -
     log.truncate(Position(log.parts.store.active.base), answers.append)
     node.world.run()
     assert answers == [None]
-    node.answer()
+    node.answer(given)
     assert node.first.names() == names
     assert node.stats.failures == node.stats.files == 0
 

@@ -251,6 +251,22 @@ def test_what_does_not_have_all_that_is_held_is_refused(level: Level) -> None:
     level.check_bound()
 
 
+def test_what_an_unclean_election_has_cut_does_not_come_back(level: Level) -> None:
+    second, first = level.log.parts.second_level, level.numbers()[0]
+    extents = level.extents(LONG)
+    assert extents[0].file_number == first
+    end = extents[0].end_offset - 3
+    level.drop(SHORT, end_of(level, SHORT) - 1)
+    second.cut({LONG: end})
+    plan = level.plan(first)
+    assert plan is not None
+    assert isinstance(level.make(plan), Made)
+    assert level.put(first) is None
+    (left,) = level.extents(LONG)
+    assert left.file_number > first
+    assert (left.entry.end_offset, left.end_offset) == (end, end)
+
+
 def test_damage_is_found_by_its_file_and_nothing_is_left_behind(level: Level) -> None:
     level.drop(SHORT, end_of(level, SHORT) - 1)
     plan = level.plan()
