@@ -217,6 +217,7 @@ METRIC_TABLES = (
     ("penstock_log_{}", "gauge", "replica_set", metrics_page.LOG_GAUGES),
     ("penstock_second_level_{}", "gauge", "replica_set", second_level_metrics.GAUGES),
     ("penstock_housekeeper_{}_total", "counter", "", second_level_metrics.COUNTERS),
+    ("penstock_second_level_shrunk_{}_total", "counter", "", second_level_metrics.SHRINKINGS),
     ("penstock_cleaner_{}_total", "counter", "", second_level_metrics.CLEANER_COUNTERS),
     ("penstock_cleaner_{}", "gauge", "", second_level_metrics.CLEANER_GAUGES),
     ("penstock_second_level_damage_{}_total", "counter", "", second_level_metrics.REPAIRS),

@@ -6,7 +6,7 @@
 
 The bound of a log of which files are made is `level0_bytes` before its end, as far as the set has
 confirmed it and this disk has it. What is kept there is moved by one file for each SEGMENTS_MAX
-segments, the oldest first, in turn with files of partitions that were cleaned; the time that takes
+segments, the oldest first, in turn with cleaned and with shrunk files; the time that takes
 is the housekeeper's, and so the check counts files and passes and no seconds. What only compacted
 partitions keep comes behind all others, and is not judged. A log that is opened anew begins again,
 and so does one whose last job failed: until it is tried again there may be any number of cleanings.
@@ -79,8 +79,9 @@ class BoundedLevel0:
         """Return the oldest segment that the last pass ought to have released."""
         made = seen.splitting._planned_before  # noqa: SLF001  number of the next file as it began
         next_number = member.log.parts.second_level.next_number
-        # Logs take turns, and between two of them a partition is cleaned, maybe always of this one.
-        turns = 1 + logs
+        # Logs take turns, and between two of them a partition is cleaned, and a file is shrunk,
+        # maybe always of this one.
+        turns = 1 + 2 * logs
         for index, segment in enumerate(kept):
             due = seen.due.setdefault(
                 segment.base, next_number + turns * (index // SEGMENTS_MAX + 1)
@@ -104,7 +105,7 @@ def _has_failed(server: Server, member: ReplicaSetMember) -> bool:
     """Whether the last job of the log has failed, and is to be tried again."""
     housekeeping = getattr(server.node, "housekeeping", None)
     splits = None if housekeeping is None else housekeeping.splits
-    return splits is not None and member.replica_set_id in splits._failing  # noqa: SLF001
+    return splits is not None and member.replica_set_id in splits.failing
 
 
 def _is_compacted(server: Server, segment: SegmentPins) -> bool:

@@ -1,23 +1,30 @@
 """Check: when a run is idle at its end, every file on the disks has a reason.
 
     every broker knows of every topic that was deleted
-    run two retention passes of every log, then a snapshot ─► check
+    run two retention passes of every log, then a snapshot; have extent files shrunk ─► check
 
 Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
 log that is open, allocated ahead for it, or a spare. A closed segment is kept only because an
 existing partition needs it, which the log's pins name (storage/commit_log/pins.py).
+
+Of every extent file half is needed, but for a 256th of a segment: else it is written anew (ADR
+0130). Not judged are files that cleaning has made, and logs whose last job has failed.
 """
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 from penstock.controller.metadata.image import ClusterImage
+from penstock.extents.layout import FILE_BYTES_MIN
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.files import Reason, explain_files
 from penstock.storage.commit_log.pins import Pin
 from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.second_level.held_files import file_bytes_of
+from penstock.storage.second_level.manifest import extent_path
+from penstock.storage.second_level.shrinking import least_bytes
 from simulator.run.server import Server
 from simulator.run.topology import data_path
 
@@ -56,7 +63,9 @@ class Remains:
             if id(one) not in self._asked and server.process is not None:
                 self._asked.add(id(one))
                 server.process.call_soon(partial(self._snapshot, one))
-        return len(self._taken) < len(self._logs)
+        if len(self._taken) < len(self._logs):
+            return True
+        return any(_wasteful(server, one) for server, one in self._logs)
 
     def _snapshot(self, member: ReplicaSetMember) -> None:
         member.log.checkpoint(lambda _: self._taken.add(id(member)))
@@ -69,7 +78,7 @@ class Remains:
             name = f"{server.name}: set {member.replica_set_id}"
             for path in sorted(_leaked(server, member)):
                 yield f"{name}: {path} belongs to nothing"
-            for text in _unexplained(member, image):
+            for text in (*_unexplained(member, image), *_wasteful(server, member)):
                 yield f"{name}: {text}"
 
 
@@ -100,6 +109,25 @@ def _leaked(server: Server, member: ReplicaSetMember) -> set[str]:
     }
     explained = explain_files(server.disk, place)
     return (there - known) | {path for path, why in explained.items() if why is Reason.LEAKED}
+
+
+def _wasteful(server: Server, member: ReplicaSetMember) -> list[str]:
+    """Return what is wrong with extent files of which less than half is needed."""
+    splits = server.node.housekeeping.splits if isinstance(server.node, Node) else None
+    log, set_id = member.log, member.replica_set_id
+    if splits is None or log.is_busy or log.is_fenced or set_id in splits.shrinkings.failing:
+        return []
+    second, place = log.parts.second_level, ReplicaSetPlace(set_id, data_path(server.host)).name
+    found = []
+    for number in (file.number for file in second._manifest.files):  # noqa: SLF001
+        held = [one for _, one in second._held.in_file(number) if one is not None]  # noqa: SLF001
+        needed = sum(file_bytes_of(one.entry) for one in held)
+        inode = server.disk.names.get(extent_path(place, number))
+        size = 0 if inode is None else len(inode.data)
+        is_cleaned = any(one.is_rewritten for one in held) or number in second.damage.files
+        if size > 2 * needed + least_bytes(log.config) + FILE_BYTES_MIN and not is_cleaned:
+            found.append(f"extent file {number} has {size} bytes, of which {needed} are needed")
+    return found
 
 
 def _unexplained(member: ReplicaSetMember, image: ClusterImage) -> Iterator[str]:

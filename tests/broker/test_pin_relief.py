@@ -42,9 +42,9 @@ class Around:
     def apply(self, _: Any) -> None:
         self.passes += 1
 
-    def report(self, size_bytes: int, oldest_base: int = 0) -> None:
+    def report(self, size_bytes: int, oldest_base: int = 0, oldest_file: int = -1) -> None:
         number = self.member.log.pins.number + 1 if self.member.log.pins else 1
-        movable = Movable(size_bytes, oldest_base, (ONE, TWO))
+        movable = Movable(size_bytes, oldest_base, (ONE, TWO), oldest_file)
         self.member.log.pins = PinReport(number, (), {}, movable)
 
     def look(self) -> list[int]:
@@ -119,7 +119,15 @@ def test_what_sets_nothing_free_is_tried_again_after_ever_more_reports(around: A
 
 
 def test_where_something_became_free_there_is_no_wait(around: Around) -> None:
-    for base in range(5):
-        around.report(BOUND, base)
+    for number in range(5):
+        around.report(BOUND, number)
         assert around.look() == [0, 1]
         around.end()
+    for number in range(5):
+        around.report(BOUND, 5, number)
+        assert around.look() == [0, 1]
+        around.end()
+    around.report(BOUND, 5, 4)
+    around.look()
+    around.report(BOUND, 5, 4)
+    assert around.look() == []

@@ -9,7 +9,8 @@ import pytest
 
 from harness.log_world import SMALL, World, open_log
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.splits import RETRY_MS, RETRY_MS_MAX, Splits
+from penstock.broker.sets.failing import RETRY_MS, RETRY_MS_MAX
+from penstock.broker.sets.splits import Splits
 from penstock.housekeeper.jobs import run_job
 from penstock.housekeeper.messages import Answer, Failed, Made, SplitJob
 from penstock.housekeeper.metered import MeteredDisk
@@ -17,6 +18,7 @@ from penstock.storage.config import Retention
 from penstock.storage.errors import LogFenced
 from penstock.storage.second_level import planning
 from penstock.storage.second_level.planning import SplitPlan
+from penstock.storage.second_level.shrinking import ShrinkPlan
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.test_stores import KEY, fill
 
@@ -65,6 +67,11 @@ class Node:
         self, set_id: ReplicaSetId, plan: SplitPlan, name: str, done: Callable[[Answer], None]
     ) -> None:
         self.asked.append((set_id, plan, name, done))
+
+    def shrink(
+        self, set_id: ReplicaSetId, plan: ShrinkPlan, name: str, done: Callable[[Answer], None]
+    ) -> None:
+        raise AssertionError("nothing is dropped here")
 
     def look(self) -> None:
         self.splits.look()

@@ -1,6 +1,8 @@
 """Jobs and answers over a pipe: what was said is heard, and nothing else is taken."""
 
 import io
+from array import array
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from penstock.housekeeper.messages import (
     Failed,
     Job,
     Made,
+    ShrinkJob,
     SplitJob,
     decode_answer,
     decode_job,
@@ -31,6 +34,7 @@ from penstock.storage.second_level.cleaning import Cleaned, CleaningOrder
 from penstock.storage.second_level.cleaning_plan import EXTENTS_MAX
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.planning import SEGMENTS_MAX, WANTED_MAX
+from penstock.storage.second_level.shrinking import Kept
 
 JOB = SplitJob(
     "/var/lib/pen stöck",
@@ -63,6 +67,9 @@ CLEAN = CleanJob(
     ),
 )
 
+SHRINK = ShrinkJob(*JOB[:6], 1 << 40, 99, Kept(array("I", (0, 3)), array("q", (90, 1 << 60))))
+JOBS: list[Any] = [JOB, CLEAN, SHRINK]
+
 
 def sent(frame: bytes) -> bytes:
     body = read_frame(io.BytesIO(frame).read)
@@ -70,7 +77,7 @@ def sent(frame: bytes) -> bytes:
     return body
 
 
-@pytest.mark.parametrize("job", [JOB, CLEAN])
+@pytest.mark.parametrize("job", JOBS)
 def test_a_job_is_what_was_asked_for(job: Job) -> None:
     assert decode_job(sent(encode_job(1 << 63, job))) == (1 << 63, job)
 
@@ -89,7 +96,7 @@ def test_a_rate_is_what_was_told_and_no_job() -> None:
     st.one_of(
         st.builds(Made, st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)),
         st.builds(Cleaned, st.integers(0, (1 << 32) - 1), *[st.integers(0, (1 << 64) - 1)] * 3),
-        st.builds(Failed, st.text(max_size=1000), st.integers(-1, (1 << 63) - 1)),
+        st.builds(Failed, st.text(max_size=1000), *[st.integers(-1, (1 << 63) - 1)] * 2),
     )
 )
 def test_an_answer_is_what_was_said(answer: Answer) -> None:
@@ -113,6 +120,9 @@ def test_the_largest_plan_fits() -> None:
     extents = CLEAN.order.extents[:1] * EXTENTS_MAX
     cleaned = CLEAN._replace(order=CLEAN.order._replace(extents=extents))
     assert decode_job(sent(encode_job(1, cleaned))) == (1, cleaned)
+    numbers = array("I", range(WANTED_MAX))
+    shrunk = SHRINK._replace(kept=Kept(numbers, array("q", [1 << 60]) * len(numbers)))
+    assert decode_job(sent(encode_job(1, shrunk))) == (1, shrunk)
 
 
 def test_a_long_reason_is_cut() -> None:
@@ -122,7 +132,7 @@ def test_a_long_reason_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame", [encode_job(3, JOB), encode_job(3, CLEAN), encode_answer(3, Failed("no", 77))]
+    "frame", [*(encode_job(3, job) for job in JOBS), encode_answer(3, Failed("no", 77))]
 )
 def test_a_message_with_a_flipped_bit_or_cut_short_is_refused(frame: bytes) -> None:
     for at in range(len(frame)):
@@ -138,7 +148,7 @@ def test_a_message_with_a_flipped_bit_or_cut_short_is_refused(frame: bytes) -> N
 
 @pytest.mark.parametrize(
     "body",
-    [sent(encode_job(3, JOB)), sent(encode_job(3, CLEAN)), sent(encode_answer(3, Failed("no")))],
+    [*(sent(encode_job(3, job)) for job in JOBS), sent(encode_answer(3, Failed("no")))],
 )
 def test_a_body_whose_numbers_lie_is_refused_whatever_its_checksum_says(body: bytes) -> None:
     decode = decode_job if len(body) > 100 else decode_answer
@@ -155,8 +165,8 @@ def test_a_body_whose_numbers_lie_is_refused_whatever_its_checksum_says(body: by
     "unfinished",
     ["set-1/second/x.tmp", "set-7/second/0.extents", "set-7/../set-1/second/x.tmp", "x.tmp"],
 )
-@pytest.mark.parametrize("job", [JOB, CLEAN])
-def test_a_job_that_would_write_elsewhere_is_refused(job: Job, unfinished: str) -> None:
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_that_would_write_elsewhere_is_refused(job: Any, unfinished: str) -> None:
     with pytest.raises(BadMessage, match="no unfinished file of set-7"):
         decode_job(sent(encode_job(1, job._replace(unfinished=unfinished))))
 

@@ -51,7 +51,7 @@ class Log:
         self.log.splitting._planned_before = self.files
         settings = SimpleNamespace(is_compacted=self.is_compacted)
         topics = {partition_number(0).topic_id: SimpleNamespace(settings=settings)}
-        splits = SimpleNamespace(_failing=self.failing)
+        splits = SimpleNamespace(failing=self.failing)
         node = SimpleNamespace(
             image=SimpleNamespace(topics_by_id=topics), housekeeping=SimpleNamespace(splits=splits)
         )
@@ -59,8 +59,8 @@ class Log:
         return self.check.look(cast("Any", server), cast("Any", self.member))
 
     def make_file(self) -> None:
-        """Make it, and one of a partition that was cleaned."""
-        self.files += 2
+        """Make it, one of a partition that was cleaned, and one that was shrunk."""
+        self.files += 3
         self.log.parts.second_level.next_number = self.files
 
 

@@ -15,7 +15,7 @@ from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
-from penstock.storage.second_level import planning, store
+from penstock.storage.second_level import judging, planning, store
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.planning import SplitPlan, SplitPlanner
 from penstock.storage.second_level.split import split_segments
@@ -317,7 +317,8 @@ def test_a_change_under_way_ends_before_the_log_is_opened_anew() -> None:
 
 
 def test_large_files_are_taken_over_some_extents_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "EXTENTS_PER_SLICE", 3)
+    for module in (store, judging):
+        monkeypatch.setattr(module, "EXTENTS_PER_SLICE", 3)
     world, disk = World(), FaultyDisk()
     log = open_log(world, disk, BOUNDED)
     keys = [TopicPartition(KEY.topic_id, number) for number in range(20)]
@@ -410,7 +411,7 @@ def test_what_was_moved_keeps_no_file_and_is_told(monkeypatch: pytest.MonkeyPatc
     made = Split()
     made.retain()
     before = read_pins(made.disk, DIRECTORY)
-    assert before.second_level == (0, 0, 0, 0)
+    assert before.second_level == (0, 0, 0, 0, 0)
     assert before.pins.partitions[KEY].segments == made.closed_count
     plan = made.log.splitting.plan
     assert plan is not None
@@ -420,3 +421,7 @@ def test_what_was_moved_keeps_no_file_and_is_told(monkeypatch: pytest.MonkeyPatc
     assert moved.pins.partitions[KEY].segments == made.closed_count - 2
     assert moved.second_level.files == moved.second_level.partitions == 1
     assert moved.second_level.size_bytes == made.log.splitting.file_bytes
+    held_bytes = made.log.splitting.shrinking.held_bytes
+    assert moved.second_level.needed_bytes == held_bytes
+    assert moved.moved[KEY].files == moved.moved[KEY].extents == moved.second_level.extents == 1
+    assert 0 < moved.moved[KEY].batch_bytes < held_bytes

@@ -6,6 +6,7 @@ from .mutant import Kind, plant
 
 AREA = "Second level"
 HELD = "storage/second_level/held.py"
+HELD_FILES = "storage/second_level/held_files.py"
 READING = "storage/second_level/reading.py"
 STORE = "storage/second_level/store.py"
 FITTING = "storage/second_level/fitting.py"
@@ -65,7 +66,7 @@ MUTANTS = (
           ("housekeeper/metered.py", '        raise OSError(errno.EROFS, f"{path} is not a job\'s to write ({len(data)} bytes)")\n', "        self._disk.replace(path, data)\n"),
           kind=Kind.GUARD, near=("tests/housekeeper/test_jobs.py",)),
     plant("second-level-file-goes-with-its-first-extent", AREA, "a file goes when one partition does not need it any more",
-          (HELD, "        if self._live[file_number]:\n            return False\n", ""),
+          (HELD_FILES, "            if not file.held_count:\n", "            if file.held_count >= 0:\n"),
           kind=Kind.CLEARED, near=LEVEL),
     plant("second-level-size-of-one-extent-less", AREA, "the size of a partition leaves out its newest extent",
           (HELD, "high = min(bisect_left(held.end_offsets, end) + 1, len(held.end_offsets))", "high = min(bisect_left(held.end_offsets, end), len(held.end_offsets))"),
@@ -74,7 +75,7 @@ MUTANTS = (
           (READING, "            if is_above or (found", "            if (found"),
           kind=Kind.RANGE, near=LEVEL),
     plant("second-level-forgets-cuts", AREA, "after a start an unclean election's cut does not count any more",
-          (STORE, "            if isinstance(step, Cut):\n                self._cut(step)\n                continue\n", "            if isinstance(step, Cut):\n                continue\n"),
+          (STORE, "            if isinstance(step, Cut):\n                self._empty.update(self._held.cut(step.topic_partition, step.end_offset))\n                continue\n", "            if isinstance(step, Cut):\n                continue\n"),
           kind=Kind.SNAPSHOT, near=(*LEVEL, *COPIES)),
     plant("second-level-cut-reaches-newer-files", AREA, "a cut hides what was written after it",
           (MANIFEST, "            while cuts and cuts[0].next_number <= file.order:\n                yield cuts.popleft()\n", ""),

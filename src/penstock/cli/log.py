@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -14,6 +15,7 @@ from uuid import UUID
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import TopicPartition
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.output import Output, OutputOption, cell, note, print_json, print_rows
 
@@ -48,7 +50,8 @@ PIN_COLUMNS = (
     "size_bytes",
     "alone_bytes",
 )
-SECOND_LEVEL_COLUMNS = ("log", "files", "size_bytes", "partitions", "extents")
+SECOND_LEVEL_COLUMNS = ("log", "files", "size_bytes", "needed_bytes", "partitions", "extents")
+MOVED_COLUMNS = ("log", "topic_id", "partition", "files", "extents", "batch_bytes")
 SEGMENT_COLUMNS = ("log", "base", "size_bytes", "pin", "partition_count", "partitions")
 FINDING_COLUMNS = ("severity", "path", "position", "message")
 
@@ -133,7 +136,8 @@ def pins(
 
     A file is deleted when no partition needs a record in it. A topic with long retention, or a
     group's position, keeps whole files for a few bytes; `alone_bytes` is what would be freed
-    without it. The last table tells what was moved to files of the second level (log.level0_ms).
+    without it. The last tables tell what was moved to files of the second level (log.level0_ms),
+    and whose it is: files of which half or less is needed are written anew without the rest.
 
     Example: penstock log pins /var/lib/penstock
     """
@@ -143,25 +147,34 @@ def pins(
     partitions: list[dict[str, object]] = []
     segments: list[dict[str, object]] = []
     second_level: list[dict[str, object]] = []
+    moved: list[dict[str, object]] = []
     for root, log in logs_in(directory):
         with _told_in_one_line(root):
-            report, moved = read_pins(FileDisk(root), log)
-        second_level.append({"log": log, **moved._asdict()})
+            report, level, of_partitions = read_pins(FileDisk(root), log)
+        second_level.append({"log": log, **level._asdict()})
         for partition, kept in report.heaviest(most):
-            topic_id = _topic_id(partition.topic_id.hex())
-            name = {"topic_id": topic_id, "partition": partition.partition}
-            partitions.append({"log": log, **name, **kept._asdict()})
+            partitions.append({"log": log, **_named(partition), **kept._asdict()})
+        for partition, needed in islice(of_partitions.items(), most):
+            moved.append({"log": log, **_named(partition), **needed._asdict()})
         for each in report.segments:
             names = [f"{_topic_id(one.topic_id.hex())}/{one.partition}" for one in each.partitions]
             segments.append({"log": log, **each._asdict(), "partitions": names})
     if output is Output.JSON:
-        print_json({"partitions": partitions, "segments": segments, "second_level": second_level})
+        tables = {"partitions": partitions, "segments": segments}
+        print_json({**tables, "second_level": second_level, "moved": moved})
         return
     print_rows(partitions, PIN_COLUMNS, output)
     print()
     print_rows(segments, SEGMENT_COLUMNS, output)
     print()
     print_rows(second_level, SECOND_LEVEL_COLUMNS, output)
+    print()
+    print_rows(moved, MOVED_COLUMNS, output)
+
+
+def _named(partition: TopicPartition) -> dict[str, object]:
+    topic_id = _topic_id(partition.topic_id.hex())
+    return {"topic_id": topic_id, "partition": partition.partition}
 
 
 def logs_in(directory: Path) -> list[tuple[Path, str]]:

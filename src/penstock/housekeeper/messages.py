@@ -13,9 +13,13 @@
                ms, delete retention i64 ms, memory u32, bytes u64 and ms i64 of an extent, salt 16,
                extent count u32; for each extent its file's number u64, first offset i64, end offset
                i64, its entry in the directory 112
+    shrink     the first six as of a split, then the file's number u64, bytes of the batches u64,
+               extent count u32; then of all extents, little-endian, the numbers of their entries
+               u32[], their end offsets i64[]
     made       extents u32, bytes of their batches u64; no extents: no file
     cleaned    extents u32, bytes read u64, bytes kept u64, dropped records u64; as above
-    failed     position i64 of damage in the log, or -1; text reason
+    failed     position i64 of damage in the log, number i64 of a damaged extent file, each or -1;
+               text reason
 
 Text is its length in bytes as u16, and UTF-8. Another kind of work is another kind of job: its
 codec stands in `_JOBS`, and what does it in jobs.py.
@@ -34,21 +38,25 @@ from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Buffer
-from penstock.extents.layout import ENTRY, Entry
+from penstock.extents.layout import ENTRY, Entry, pack_columns, unpack_columns
 from penstock.housekeeper.errors import BadMessage
 from penstock.storage.second_level.cleaning import Cleaned, CleaningOrder
 from penstock.storage.second_level.held import Extent
+from penstock.storage.second_level.shrinking import Kept
 
 FRAME = Struct(">II")
 HEAD = Struct(">BQ")
 SPLIT = Struct(">16sIQQII")
+SHRINK = Struct(">16sIQQQI")
 CLEAN = Struct(">16sIQ16siqqqIQq16sI")
 EXTENT = Struct(">Qqq")
+KEPT_COLUMNS = "Iq"
+KEPT_BYTES = 12
 BASE = Struct(">q")
 WANTED = Struct(">16siq")
 MADE = Struct(">IQ")
 CLEANED = Struct(">IQQQ")
-FAILED = Struct(">q")
+FAILED = Struct(">qq")
 TEXT = Struct(">H")
 
 BODY_BYTES_MAX = 2 << 20
@@ -58,6 +66,7 @@ UNFINISHED = ".tmp"
 
 KIND_SPLIT = 1
 KIND_CLEAN = 2
+KIND_SHRINK = 3
 KIND_RATE = 16
 KIND_MADE = 1
 KIND_FAILED = 2
@@ -107,7 +116,27 @@ class CleanJob(NamedTuple):
     order: CleaningOrder
 
 
-Job = SplitJob | CleanJob
+class ShrinkJob(NamedTuple):
+    """Write one extent file of one log anew, with what is kept of it."""
+
+    root: str
+    """The data directory."""
+    directory: str
+    """Of the log, in it."""
+    unfinished: str
+    """The file to be written, in the data directory too."""
+    cluster_id: bytes
+    """16 bytes."""
+    replica_set_id: int
+    reserve_bytes: int
+    """To be left free on the disk."""
+    file_number: int
+    batch_bytes: int
+    """What is to be written, about."""
+    kept: Kept
+
+
+Job = SplitJob | CleanJob | ShrinkJob
 
 
 class Made(NamedTuple):
@@ -123,6 +152,8 @@ class Failed(NamedTuple):
     reason: str
     damage_position: int = -1
     """Where the log is damaged; -1 if that is not why."""
+    damaged_file: int = -1
+    """Number of the extent file that is damaged; -1 if that is not why."""
 
 
 Answer = Made | Cleaned | Failed
@@ -132,6 +163,8 @@ def encode_job(number: int, job: Job) -> bytes:
     """Return a job as a frame."""
     if isinstance(job, CleanJob):
         return _frame(HEAD.pack(KIND_CLEAN, number) + _encode_clean(job))
+    if isinstance(job, ShrinkJob):
+        return _frame(HEAD.pack(KIND_SHRINK, number) + _encode_shrink(job))
     return _frame(HEAD.pack(KIND_SPLIT, number) + _encode_split(job))
 
 
@@ -232,9 +265,28 @@ def _decode_extent(place: tuple[Any, ...], entry: tuple[Any, ...]) -> Extent:
     return Extent(file_number, Entry(*entry), first_offset, end_offset)
 
 
+def _encode_shrink(job: ShrinkJob) -> bytes:
+    fixed = job.cluster_id, job.replica_set_id, job.reserve_bytes
+    sizes = job.file_number, job.batch_bytes, len(job.kept.numbers)
+    texts = (_text(text) for text in (job.root, job.directory, job.unfinished))
+    kept = pack_columns(KEPT_COLUMNS, job.kept)
+    return b"".join((*texts, SHRINK.pack(*fixed, *sizes), kept))
+
+
+def _decode_shrink(reader: "_Reader") -> ShrinkJob:
+    place = _decode_place(reader)
+    cluster_id, set_id, reserve, file_number, batch_bytes, count = reader.unpack(SHRINK)
+    if not count:
+        raise BadMessage("nothing is to be kept")
+    columns = unpack_columns(KEPT_COLUMNS, count, memoryview(reader.take(KEPT_BYTES * count)))
+    kept = Kept(*columns)
+    return ShrinkJob(*place, cluster_id, set_id, reserve, file_number, batch_bytes, kept)
+
+
 _JOBS: dict[int, Callable[["_Reader"], Job]] = {
     KIND_SPLIT: _decode_split,
     KIND_CLEAN: _decode_clean,
+    KIND_SHRINK: _decode_shrink,
 }
 
 
@@ -245,7 +297,7 @@ def encode_answer(number: int, answer: Answer) -> bytes:
     if isinstance(answer, Cleaned):
         return _frame(HEAD.pack(KIND_CLEANED, number) + CLEANED.pack(*answer))
     reason = _text(answer.reason[:REASON_CHARACTERS_MAX])
-    return _frame(HEAD.pack(KIND_FAILED, number) + FAILED.pack(answer.damage_position) + reason)
+    return _frame(HEAD.pack(KIND_FAILED, number) + FAILED.pack(*answer[1:]) + reason)
 
 
 def decode_answer(body: bytes) -> tuple[int, Answer]:
@@ -258,8 +310,8 @@ def decode_answer(body: bytes) -> tuple[int, Answer]:
     elif kind == KIND_CLEANED:
         answer = Cleaned(*reader.unpack(CLEANED))
     elif kind == KIND_FAILED:
-        (position,) = reader.unpack(FAILED)
-        answer = Failed(reader.text(), position)
+        position, damaged_file = reader.unpack(FAILED)
+        answer = Failed(reader.text(), position, damaged_file)
     else:
         raise BadMessage(f"an answer of kind {kind}")
     reader.end()
@@ -329,6 +381,12 @@ class _Reader:
         if count * (one.size + other.size) > len(self._body) - self._at:
             raise BadMessage(f"{count} entries in {len(self._body)} bytes")
         return [make(self.unpack(one), self.unpack(other)) for _ in range(count)]
+
+    def take(self, size: int) -> bytes:
+        if size > len(self._body) - self._at:
+            raise BadMessage(f"{size} bytes in {len(self._body)}")
+        self._at += size
+        return self._body[self._at - size : self._at]
 
     def text(self) -> str:
         (length,) = self.unpack(TEXT)

@@ -30,8 +30,18 @@ class SecondLevelReport(NamedTuple):
 
     files: int
     size_bytes: int
+    needed_bytes: int
+    """Of them, what some partition needs; the rest is freed when files are shrunk, or go."""
     partitions: int
     extents: int
+
+
+class MovedBytes(NamedTuple):
+    """What one partition needs of the extent files of a log."""
+
+    files: int
+    extents: int
+    batch_bytes: int
 
 
 class LogPins(NamedTuple):
@@ -39,13 +49,16 @@ class LogPins(NamedTuple):
 
     pins: PinReport
     second_level: SecondLevelReport
+    moved: dict[TopicPartition, MovedBytes]
+    """Those that need most, first."""
 
 
 def read_pins(disk: Disk, directory: str) -> LogPins:
     """Return the pins of each segment of the log in `directory`. Raises OSError."""
     snapshot = _newest_snapshot(disk, directory)
     starts, end = _log_starts(disk, directory, snapshot)
-    held, second_level = _second_level(disk, directory)
+    held, sizes = _held_extents(disk, directory)
+    moved = _moved_bytes(held, starts)
     _skip_held(starts, held)
     used = [segment for segment in list_segments(disk, directory) if segment.base < max(end, 1)]
     collector = PinCollector(1)
@@ -60,25 +73,41 @@ def read_pins(disk: Disk, directory: str) -> LogPins:
         collector.end_segment(segment.base, segment.end - segment.base)
     for segment in used[-1:]:
         collector.add(segment.base, segment.end - segment.base, Pin.ACTIVE)
-    return LogPins(collector.report(), second_level)
+    second_level = SecondLevelReport(
+        *(len(sizes), sum(sizes), held.files.held_bytes, len(moved)),
+        sum(one.extents for one in moved.values()),
+    )
+    return LogPins(collector.report(), second_level, moved)
 
 
-def _second_level(disk: Disk, directory: str) -> tuple[HeldExtents, SecondLevelReport]:
-    """Read the directories of the extent files. Raises ExtentError, CorruptFile, OSError."""
+def _held_extents(disk: Disk, directory: str) -> tuple[HeldExtents, list[int]]:
+    """Return the extents, by the directories of their files, and the sizes of the files.
+
+    Raises ExtentError, CorruptFile, OSError.
+    """
     place = ExtentPlace(disk, directory)
     manifest = read_manifest(place)
     held = HeldExtents()
-    extents = 0
     for step in manifest.steps():
         if isinstance(step, Cut):
             held.cut(step.topic_partition, step.end_offset)
-            continue
-        found = load_directory(place, step.number)
-        held.add(step.number, found.data)
-        extents += found.extent_count
-    sizes = [file.size_bytes for file in manifest.files]
-    partitions = len(held.partitions())
-    return held, SecondLevelReport(len(sizes), sum(sizes), partitions, extents)
+        else:
+            held.add(step.number, load_directory(place, step.number).data)
+    return held, [file.size_bytes for file in manifest.files]
+
+
+def _moved_bytes(
+    held: HeldExtents, starts: dict[TopicPartition, int]
+) -> dict[TopicPartition, MovedBytes]:
+    """Drop extents that no partition needs, and return what is left of each partition."""
+    found = {}
+    for partition in held.partitions():
+        held.drop_before(partition, starts.get(partition))
+        if extents := list(held.of(partition)):
+            files = len({one.file_number for one in extents})
+            size = sum(one.batch_bytes for one in extents)
+            found[partition] = MovedBytes(files, len(extents), size)
+    return dict(sorted(found.items(), key=lambda item: (-item[1].batch_bytes, item[0])))
 
 
 def _skip_held(starts: dict[TopicPartition, int], held: HeldExtents) -> None:

@@ -6,12 +6,13 @@
 A rewrite by size alone is not enough: a group that commits now and then has a few bytes in every
 file, and a group that is idle for a year has a few in one. So the files they keep are counted, and
 all partitions that keep the same file are rewritten together. A rewrite costs the live bytes, so
-the limit is at least twice that: it never writes more than half of what it frees.
+the limit is at least twice that: it never writes more than half of what it frees. An extent file
+counts as what is needed of it, and a little for the file (storage/second_level/file_pins.py).
 
 A rewrite without effect is not repeated at once: while the oldest of the files stays the same, the
 wait doubles from one report to the next, up to WAIT_MAX reports.
 
-Source: none; see docs/adr/0032.
+Source: none; see docs/adr/0032, docs/adr/0130.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Progress:
     """What was done about the pins of one log."""
 
     report_number: int = 0
-    oldest_base: int = -1
-    """The oldest file that the last rewrite was to free."""
+    oldest: tuple[int, int] = (-1, -1)
+    """The oldest segment, and the oldest extent file, that the last rewrite was to free."""
     fruitless: int = 0
     wait_reports: int = 0
     open_count: int = 0
@@ -65,14 +66,15 @@ class PinRelief:
         partitions = [hosted[each] for each in movable.partitions if each in hosted]
         if not partitions or movable.size_bytes < self._bound_bytes(partitions):
             return
-        if movable.oldest_base != progress.oldest_base:
+        oldest = movable.oldest_base, movable.oldest_file
+        if oldest != progress.oldest:
             progress.fruitless = progress.wait_reports = 0
         if progress.wait_reports:
             progress.wait_reports -= 1
             return
         progress.wait_reports = min(2**progress.fruitless - 1, WAIT_MAX)
         progress.fruitless = min(progress.fruitless + 1, WAIT_MAX)
-        progress.oldest_base = movable.oldest_base
+        progress.oldest = oldest
         log.info(
             "set=%d pinned_bytes=%d by=%d internal partitions: rewritten",
             member.replica_set_id,

@@ -4,36 +4,35 @@
       ─► its file is taken over ─► retention again: files that all partitions share go
     failed: told once, counted, tried again after RETRY_MS, then later each time; others go on
 
-Where there are cleanings (cleanings.py) the two kinds of jobs take turns.
+Cleanings (cleanings.py), where there are some, and shrinkings (shrinkings.py) take turns with it.
 
 Every member of a set does it for itself, whatever its role. A log that was opened anew meanwhile
 has another `splitting`: the file was made of what may be cut by now, and is dropped.
 
-Source: docs/adr/0104.
+Source: docs/adr/0104, docs/adr/0130.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Position, ReplicaSetId
 from penstock.base.ports import Clock
 from penstock.broker.sets.cleanings import Cleanings
+from penstock.broker.sets.failing import FailingLogs
+from penstock.broker.sets.shrinkings import Shrinker, Shrinkings
 from penstock.housekeeper.messages import UNFINISHED, Answer, Failed, Made
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.second_level.planning import SplitPlan
 from penstock.storage.second_level.splitting import Splitting
 
-RETRY_MS = 1_000
-RETRY_MS_MAX = 300_000
-"""A full or failing disk is tried every five minutes; what it costs is a part of a file."""
-
 log = logging.getLogger(__name__)
 
 
-class Splitter(Protocol):
+class Splitter(Shrinker, Protocol):
     """Makes the files: the housekeeper, as the node knows it."""
 
     @property
@@ -50,6 +49,12 @@ class Splitter(Protocol):
         """Make the file of a plan at `unfinished`; `done(answer)` on the loop."""
 
 
+class _Jobs(Protocol):
+    """Another kind of jobs of the housekeeper."""
+
+    def begin(self, new_name: Callable[[str], str], over: Callable[[], None]) -> bool: ...
+
+
 @dataclass(slots=True)
 class SplitStats:
     """Counters for the metrics page."""
@@ -58,14 +63,6 @@ class SplitStats:
     bytes: int = 0
     """Of the batches in them."""
     failures: int = 0
-
-
-@dataclass(slots=True)
-class _Failing:
-    """A log whose last job failed."""
-
-    count: int = 0
-    not_before_ms: int = 0
 
 
 class Splits:
@@ -83,25 +80,29 @@ class Splits:
     ) -> None:
         """`token` is of this start of the node alone: no other one writes files of its names."""
         self.cleanings = cleanings
-        self._is_cleaning_next = False
+        self.shrinkings = Shrinkings(members, splitter, clock)
+        others: list[_Jobs] = [*([] if cleanings is None else [cleanings]), self.shrinkings]
+        self._kinds: list[Callable[[], bool]] = [self._begin_split]
+        self._kinds += (partial(self._begin_other, one) for one in others)
+        """Begin a job of their kind if there is one, and return whether; first whose turn it is."""
         self._has_waited = False
         """Whether the last look left its turn to a retention pass; the next one does not."""
         self._members = members
         self._splitter = splitter
-        self._clock = clock
         self._apply_retention = apply_retention
         self._token = token
         self._file_number = 0
         self._last = 0
         """The set whose turn was last."""
         self._is_at_work = False
-        self._failing: dict[ReplicaSetId, _Failing] = {}
+        self.failing = FailingLogs(clock)
+        """Logs whose last split failed."""
         self.stats = SplitStats()
 
     @property
     def failing_count(self) -> int:
-        """Number of logs whose last job failed."""
-        return len(self._failing)
+        """Number of logs whose last split failed, and of those with a file that is not shrunk."""
+        return len(self.failing) + len(self.shrinkings.failing)
 
     @property
     def starts(self) -> int:
@@ -110,8 +111,8 @@ class Splits:
 
     def look(self) -> None:
         """Begin a job if there is one to do and none is under way; called about every second."""
-        for gone in [key for key in self._failing if key not in self._members]:
-            del self._failing[gone]
+        self.failing.keep(self._members)
+        self.shrinkings.failing.keep(self._members)
         for member in list(self._members.values()):
             if member.log.splitting.is_outdated and not member.log.is_busy:
                 self._apply_retention(member)
@@ -120,13 +121,12 @@ class Splits:
         if self._is_at_work:
             return
         self._has_waited = not self._has_waited and self._awaits_plan()
-        if self._has_waited and not self._is_cleaning_next:
+        if self._has_waited and self._kinds[0] == self._begin_split:
             return
-        kinds = [self._begin_split, self._begin_cleaning]
-        if self._is_cleaning_next:
-            kinds.reverse()
-        for begin in kinds:
+        for begin in self._kinds:
             if begin():
+                self._kinds.remove(begin)
+                self._kinds.append(begin)
                 return
 
     def _awaits_plan(self) -> bool:
@@ -136,16 +136,15 @@ class Splits:
         outdated = [one for one in self._members.values() if one.log.splitting.is_outdated]
         return any(self._may_work(member) for member in outdated)
 
-    def _begin_cleaning(self) -> bool:
-        """Begin a pass over the dirtiest partition, if one is due; return whether."""
+    def _begin_other(self, others: _Jobs) -> bool:
+        """Begin a job that is no split, if one is due; return whether."""
 
         def over() -> None:
             self._is_at_work = False
 
-        self._is_cleaning_next = False
         # The job may be over before this returns.
         self._is_at_work = True
-        if self.cleanings is not None and self.cleanings.begin(self._new_name, over):
+        if others.begin(self._new_name, over):
             return True
         self._is_at_work = False
         return False
@@ -156,7 +155,6 @@ class Splits:
 
     def _begin_split(self) -> bool:
         """Begin a job for the next log with a plan, if there is one; return whether."""
-        self._is_cleaning_next = True
         ids = sorted(self._members)
         for set_id in [*(one for one in ids if one > self._last), *ids]:
             member = self._members[set_id]
@@ -168,8 +166,7 @@ class Splits:
         return False
 
     def _may_work(self, member: ReplicaSetMember) -> bool:
-        failing = self._failing.get(member.replica_set_id)
-        is_waiting = failing and self._clock.monotonic_ms() < failing.not_before_ms
+        is_waiting = self.failing.is_waiting(member.replica_set_id)
         return not (is_waiting or member.log.is_busy or member.log.is_fenced)
 
     def _begin(self, member: ReplicaSetMember, plan: SplitPlan) -> None:
@@ -219,7 +216,7 @@ class Splits:
                 return
             self.stats.files += 1
             self.stats.bytes += batch_bytes
-            if self._failing.pop(member.replica_set_id, None):
+            if self.failing.succeeded(member.replica_set_id):
                 log.info("set=%d is split again", member.replica_set_id)
             self._apply_retention(member)
 
@@ -227,10 +224,7 @@ class Splits:
 
     def _note_failure(self, member: ReplicaSetMember, reason: str) -> None:
         self.stats.failures += 1
-        failing = self._failing.setdefault(member.replica_set_id, _Failing())
-        failing.count += 1
-        wait_ms = min(RETRY_MS << min(failing.count - 1, 16), RETRY_MS_MAX)
-        failing.not_before_ms = self._clock.monotonic_ms() + wait_ms
-        level = logging.WARNING if failing.count == 1 else logging.DEBUG
+        is_first = self.failing.failed(member.replica_set_id)
+        level = logging.WARNING if is_first else logging.DEBUG
         text = "set=%d can not be split, so its log keeps what could go: %s; it is tried again"
         log.log(level, text, member.replica_set_id, reason)

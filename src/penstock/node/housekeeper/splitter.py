@@ -21,7 +21,7 @@ from penstock.broker.sets.extent_repairs import ExtentRepairs, Spawn
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.pacing import Pacing
 from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
-from penstock.housekeeper.messages import Answer, CleanJob, SplitJob
+from penstock.housekeeper.messages import Answer, CleanJob, ShrinkJob, SplitJob
 from penstock.housekeeper.pace import Pace
 from penstock.housekeeper.port import Housekeeper
 from penstock.node.layout import SetPlaces
@@ -30,6 +30,7 @@ from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.storage.config import LogConfig
 from penstock.storage.second_level.cleaning_plan import CleaningPlan
 from penstock.storage.second_level.planning import SplitPlan
+from penstock.storage.second_level.shrinking import ShrinkPlan
 
 CLUSTER_ID_BYTES = 16
 
@@ -89,6 +90,27 @@ class NodeSplitter:
             replica_set_id,
             plan.reserve_bytes,
             plan.order,
+        )
+        self._housekeeper.submit(job, done)
+
+    def shrink(
+        self,
+        replica_set_id: ReplicaSetId,
+        plan: ShrinkPlan,
+        unfinished: str,
+        done: Callable[[Answer], None],
+    ) -> None:
+        """Have a file written anew without what is not held of it; see Shrinker."""
+        job = ShrinkJob(
+            str(self._places.place(replica_set_id).directory),
+            plan.directory,
+            unfinished,
+            self.cluster_id,
+            replica_set_id,
+            plan.reserve_bytes,
+            plan.file_number,
+            plan.batch_bytes,
+            plan.kept,
         )
         self._housekeeper.submit(job, done)
 

@@ -8,12 +8,14 @@ from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.cleanings import Cleanings, CleaningStats
 from penstock.broker.sets.extent_repairs import ExtentRepairs, RepairStats
 from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.broker.sets.shrinkings import ShrinkStats
 from penstock.broker.sets.splits import SplitStats
 from penstock.replica.replica_set import ReplicaSetMember
 
 GAUGES = {
     "files": "Files of records sorted by partition, behind the shared files of a log.",
     "bytes": "Size of these files.",
+    "needed_bytes": "Of them, what something in retention needs; the rest is freed in time.",
     "backlog_bytes": "Records that are due to be moved there, when retention last looked.",
 }
 
@@ -21,6 +23,13 @@ COUNTERS = {
     "files": "Files that the housekeeper has made, and that were taken over.",
     "bytes": "Records in them.",
     "failures": "Files that could not be made or taken over; each is tried again.",
+}
+
+SHRINKINGS = {
+    "files": "Files that were written anew without what nothing needs any more.",
+    "copied_bytes": "Records that were copied for it.",
+    "freed_bytes": "Bytes by which the files became smaller.",
+    "failures": "Files that could not be written anew; each is tried again.",
 }
 
 REPAIRS = {
@@ -57,7 +66,8 @@ def second_level_metrics(
     }
     for set_id, member in members.items():
         splitting = member.log.splitting
-        values = splitting.file_count, splitting.file_bytes, splitting.backlog_bytes
+        needed_bytes = splitting.shrinking.held_bytes
+        values = splitting.file_count, splitting.file_bytes, needed_bytes, splitting.backlog_bytes
         for name, value in zip(gauges, values, strict=True):
             gauges[name].add_metric([str(set_id)], value)
     yield from gauges.values()
@@ -77,9 +87,13 @@ def second_level_metrics(
     )
     yield GaugeMetricFamily(
         "penstock_housekeeper_failing_logs",
-        "Logs whose last file could not be made: they keep what could be deleted.",
+        "Logs whose last file could not be made or shrunk: they keep what could be deleted.",
         0 if splits is None else splits.failing_count,
     )
+    shrunk = ShrinkStats() if splits is None else splits.shrinkings.stats
+    for name, text in SHRINKINGS.items():
+        value = getattr(shrunk, name)
+        yield CounterMetricFamily(f"penstock_second_level_shrunk_{name}", text, value=value)
     yield from _cleaner_metrics(None if splits is None else splits.cleanings)
 
 

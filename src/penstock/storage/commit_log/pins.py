@@ -6,7 +6,8 @@ file of other partitions' dead data. The retention pass looks at every entry any
     by segment     its size, how many partitions need it, and the names of the first few
     by partition   the segments it needs, and of these the ones that no other partition needs
     movable        segments needed only by partitions whose owner can append their live records
-                   again (those of internal topics): a rewrite would free them
+                   again (those of internal topics): a rewrite would free them; with such files of
+                   the second level (second_level/file_pins.py)
 
 Source: ours. RocketMQ deletes whole files by age and so has no pins; in Kafka each partition has
 its own files.
@@ -62,13 +63,25 @@ class PartitionPins(NamedTuple):
 
 
 class Movable(NamedTuple):
-    """Segments that only movable partitions need."""
+    """Segments, and extent files, that only movable partitions need."""
 
     size_bytes: int
     oldest_base: int
-    """-1 if there is none."""
+    """Of the segments; -1 if there is none."""
     partitions: tuple[TopicPartition, ...]
-    """The partitions that need them: when all of these are rewritten, the segments are deleted."""
+    """The partitions that need them: when all of these are rewritten, they are deleted."""
+    oldest_file: int = -1
+    """Number of the first of the extent files; -1 if there is none."""
+
+    def added(self, other: "Movable") -> "Movable":
+        """Return segments and extent files together; each of the two has one kind."""
+        partitions = dict.fromkeys((*self.partitions, *other.partitions))
+        return Movable(
+            self.size_bytes + other.size_bytes,
+            max(self.oldest_base, other.oldest_base),
+            tuple(partitions),
+            max(self.oldest_file, other.oldest_file),
+        )
 
 
 NOTHING_MOVABLE = Movable(0, -1, ())
@@ -141,9 +154,8 @@ class PinCollector:
         self._pinning.clear()
         self._segments.append(SegmentPins(base, size_bytes, pin))
 
-    def report(self) -> PinReport:
-        """Return the report."""
+    def report(self, files: Movable = NOTHING_MOVABLE) -> PinReport:
+        """Return the report; `files` are extent files that only movable partitions need."""
         movable = Movable(self._movable_bytes, self._oldest_movable, tuple(self._moving))
-        return PinReport(
-            self._number, tuple(sorted(self._segments)), dict(self._partitions), movable
-        )
+        segments, partitions = tuple(sorted(self._segments)), dict(self._partitions)
+        return PinReport(self._number, segments, partitions, movable.added(files))

@@ -224,7 +224,7 @@ class SegmentRetention:
     def _finish(self) -> None:
         active = self._store.active
         self._collector.add(active.base, active.end - active.base, Pin.ACTIVE)
-        self.pins = self._collector.report()
+        self.pins = self._collector.report(self.splitting.movable)
         self.splitting.planned(self._planner)
         if not self._store.is_closed:
             self.early.end_pass(self._rules.now_ms)

@@ -58,7 +58,8 @@ class ExtentDamage:
 
     def extents_in(self, file_number: int) -> list[Extent]:
         """Return what is held of a file; none if it is about to be removed."""
-        return self._held().extents_of(file_number)
+        held = (extent for _, extent in self._held().in_file(file_number))
+        return [extent for extent in held if extent is not None]
 
     def repair_range(
         self, key: TopicPartition, end_offset: int, unfinished: str, identity: Identity
@@ -77,7 +78,7 @@ class ExtentDamage:
 
     def repair(self, file_number: int, unfinished: str, identity: Identity) -> "Repair":
         """Begin to write a file anew, to `unfinished`."""
-        extents = self._held().extents_of(file_number)
+        extents = self.extents_in(file_number)
         return Repair(
             Rebuild(self._place, file_number, extents, unfinished=unfinished, identity=identity),
             self._off_loop,

@@ -15,10 +15,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import Offset, TopicPartition
-from penstock.extents.layout import ENTRY, ENTRY_BYTES, NOT_CLEANED, Entry
+from penstock.extents.layout import ENTRY, NOT_CLEANED, Entry
+from penstock.storage.second_level.held_files import HeldFiles, file_of, place_of
 from penstock.storage.stores.port import Held
-
-_FILE_BITS = 32
 
 
 class Extent(NamedTuple):
@@ -91,12 +90,11 @@ class _Extents:
 
 
 class HeldExtents:
-    """Extents by partition, and by file how many are left of it."""
+    """Extents by partition, and the files that have them."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Extents] = {}
-        self._directories: dict[int, bytes] = {}
-        self._live: dict[int, int] = {}
+        self.files = HeldFiles()
 
     def follows(self, entry: Entry) -> bool:
         """Return whether an extent begins where the partition's last one ends, or is its first."""
@@ -115,19 +113,16 @@ class HeldExtents:
         the place of what is held of its range. Yields the numbers of the files of which no extent
         is left by that; they are forgotten.
         """
-        count = len(directory) // ENTRY_BYTES
-        self._directories[file_number] = directory
-        self._live[file_number] = count
-        for number in range(count):
-            entry = self._entry(file_number, number)
+        for number in range(self.files.add(file_number, directory)):
+            place = place_of(file_number, number)
+            entry = self.files.entry(place)
             key = entry.topic_partition
             gone = [] if self._has_place(entry) else self.drop_before(key, None)
             held = self._partitions.get(key)
             if held is None:
                 held = self._partitions[key] = _Extents(entry.first_offset)
-            replaced = held.put(entry, file_number << _FILE_BITS | number)
-            files = (place >> _FILE_BITS for place in replaced)
-            yield gone + [file for file in files if self._is_last_of(file)]
+            self.files.take(place)
+            yield gone + self.files.let_go(held.put(entry, place))
 
     def _has_place(self, entry: Entry) -> bool:
         """Whether an extent follows what is held, or is rewritten and begins in it."""
@@ -135,15 +130,14 @@ class HeldExtents:
         is_inside = held is not None and held.end_offsets[-1] > entry.first_offset
         return self.follows(entry) or (entry.generation > 0 and is_inside)
 
-    def extents_of(self, file_number: int) -> list[Extent]:
-        """Return what is held of one file, in the order of its directory; none if it is gone."""
-        count = len(self._directories.get(file_number, b"")) // ENTRY_BYTES
-        found = []
-        for number in range(count):
-            held, at = self._place_of(self._entry(file_number, number), file_number)
-            if held is not None:
-                found.append(self._extent(held, at))
-        return found
+    def in_file(self, file_number: int) -> Iterator[tuple[int, Extent | None]]:
+        """Yield, with each step, the number of an entry of a file, and what is held of it."""
+        number = 0
+        while number < self.files.extent_count(file_number):
+            entry = self.files.entry(place_of(file_number, number))
+            held, at = self._place_of(entry, file_number)
+            yield number, None if held is None else self._extent(held, at)
+            number += 1
 
     def _place_of(self, entry: Entry, file_number: int) -> tuple[_Extents | None, int]:
         """Return the extents of a partition, and which of them is that of a file at `entry`."""
@@ -152,7 +146,7 @@ class HeldExtents:
             return None, 0
         # A rewritten range may stand in the place of its beginning.
         for at in range(bisect_right(held.end_offsets, entry.first_offset), len(held.places)):
-            if held.places[at] >> _FILE_BITS == file_number:
+            if file_of(held.places[at]) == file_number:
                 return held, at
             if held.end_offsets[at] >= entry.end_offset:
                 break
@@ -160,9 +154,15 @@ class HeldExtents:
 
     def missing_in(self, file_number: int, directory: bytes) -> Iterator[Extent | None]:
         """Yield, with each step, an extent that is held of a file and not in another directory."""
-        entries = (Entry(*fields) for fields in ENTRY.iter_unpack(directory))
-        there = {one.topic_partition: (one.first_offset, one.end_offset) for one in entries}
-        for extent in self.extents_of(file_number):
+        there: dict[TopicPartition, tuple[int, int]] = {}
+        for fields in ENTRY.iter_unpack(directory):
+            entry = Entry(*fields)
+            there[entry.topic_partition] = entry.first_offset, entry.end_offset
+            yield None
+        for _, extent in self.in_file(file_number):
+            if extent is None:
+                yield None
+                continue
             offsets = extent.entry.first_offset, extent.end_offset
             is_there = there.get(extent.entry.topic_partition) == offsets
             yield None if is_there else extent
@@ -173,23 +173,19 @@ class HeldExtents:
         All that is held of the old file is in the new one, with the same offsets. Yields the
         numbers of the files of which no extent is left by that; they are forgotten.
         """
-        count = len(directory) // ENTRY_BYTES
-        self._directories[new] = directory
-        self._live[new] = count
-        for number in range(count):
-            entry = self._entry(new, number)
+        for number in range(self.files.add(new, directory)):
+            place = place_of(new, number)
+            entry = self.files.entry(place)
+            self.files.take(place)
             held, at = self._place_of(entry, old)
             if held is None:
-                yield [new] if self._is_last_of(new) else []
+                yield self.files.let_go([place])
                 continue
             more = entry.batch_bytes - self._extent(held, at).batch_bytes
-            held.places[at] = new << _FILE_BITS | number
+            before, held.places[at] = held.places[at], place
             for later in range(at + 1, len(held.bytes_before) if more else 0):
                 held.bytes_before[later] += more
-            yield [old] if self._is_last_of(old) else []
-
-    def _entry(self, file_number: int, number: int) -> Entry:
-        return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))
+            yield self.files.let_go([before])
 
     def held(self, key: TopicPartition) -> Held | None:
         """Return the offsets from the oldest extent to the end of the newest."""
@@ -218,10 +214,9 @@ class HeldExtents:
 
     def _extent(self, held: _Extents, at: int) -> Extent:
         place = held.places[at]
-        file_number = place >> _FILE_BITS
-        entry = self._entry(file_number, place & ((1 << _FILE_BITS) - 1))
         first_offset = held.end_offsets[at - 1] if at else held.first_offset
-        return Extent(file_number, entry, Offset(first_offset), Offset(held.end_offsets[at]))
+        offsets = Offset(first_offset), Offset(held.end_offsets[at])
+        return Extent(file_of(place), self.files.entry(place), *offsets)
 
     def size_bytes(self, key: TopicPartition, start: int, end: int) -> int:
         """Return the bytes of the batches of extents that overlap offsets [start, end)."""
@@ -243,10 +238,10 @@ class HeldExtents:
         if end_offset <= held.first_offset:
             return self.drop_before(key, None)
         count = bisect_left(held.end_offsets, end_offset) + 1
-        gone = [place >> _FILE_BITS for place in held.places[count:]]
+        gone = held.places[count:]
         del held.places[count:], held.end_offsets[count:], held.bytes_before[count + 1 :]
         held.end_offsets[-1] = end_offset
-        return [number for number in gone if self._is_last_of(number)]
+        return self.files.let_go(gone)
 
     def drop_before(self, key: TopicPartition, offset: int | None) -> list[int]:
         """Drop the extents of a partition that end at or below `offset`; None: all of them.
@@ -262,13 +257,6 @@ class HeldExtents:
         elif count:
             held.first_offset = held.end_offsets[count - 1]
             del held.end_offsets[:count], held.bytes_before[:count]
-        gone = [place >> _FILE_BITS for place in held.places[:count]]
+        gone = held.places[:count]
         del held.places[:count]
-        return [number for number in gone if self._is_last_of(number)]
-
-    def _is_last_of(self, file_number: int) -> bool:
-        self._live[file_number] -= 1
-        if self._live[file_number]:
-            return False
-        del self._live[file_number], self._directories[file_number]
-        return True
+        return self.files.let_go(gone)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.base.callbacks import nothing
 from penstock.base.ids import Position, TopicPartition
+from penstock.storage.commit_log.pins import Movable
 from penstock.storage.config import LogConfig
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.second_level.cleaning_plan import (
@@ -56,6 +57,8 @@ class Splitting:
         """What other members may get of its extents."""
         self.copies = second_level.copies
         """What the tier gets of them."""
+        self.shrinking = second_level.shrinking
+        """The extent files that are to be written anew because too little of them is held."""
         self.on_damage: Callable[[Position, str], None] = nothing
         """on_damage(position, reason): call it where making a file has found damaged bytes of the
         log. Nothing happens if the log has that position no longer."""
@@ -86,6 +89,11 @@ class Splitting:
     def is_behind(self) -> bool:
         """Whether so much is due that level 0 outgrows its bound: files have to be made faster."""
         return self.backlog_bytes > self._behind_bytes
+
+    @property
+    def movable(self) -> Movable:
+        """The extent files that only movable partitions needed in the last retention pass."""
+        return self._second_level.pins.movable
 
     @property
     def file_count(self) -> int:

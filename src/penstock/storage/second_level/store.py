@@ -32,6 +32,7 @@ from penstock.storage.second_level.files import (
 )
 from penstock.storage.second_level.fitting import LogStartOf, misfits
 from penstock.storage.second_level.held import Extent, HeldExtents
+from penstock.storage.second_level.judging import EXTENTS_PER_SLICE, Drops, ExtentJudge
 from penstock.storage.second_level.manifest import Cut, Manifest, Reach, extent_path
 from penstock.storage.second_level.reading import (
     ExtentPlace,
@@ -41,6 +42,7 @@ from penstock.storage.second_level.reading import (
     read_decided,
 )
 from penstock.storage.second_level.scrubbing import ExtentScrub
+from penstock.storage.second_level.shrinking import Shrinking
 from penstock.storage.second_level.tier_copies import TierCopies
 from penstock.storage.stores.port import (
     Decided,
@@ -51,9 +53,6 @@ from penstock.storage.stores.port import (
     TimeSearch,
 )
 from penstock.storage.stores.rules import RetentionRules
-
-EXTENTS_PER_SLICE = 500
-"""Judged, dropped, compared or taken in one turn: about a millisecond of the loop."""
 
 T = TypeVar("T")
 Changed = Callable[[PlatformError | None], None]
@@ -83,12 +82,16 @@ class SecondLevel:
         self.damage = ExtentDamage(self._place, lambda: self._held, self._off_loop)
         """The files of which damage is known. Whoever reads them says so."""
         self.copies = TierCopies(self._place, lambda: self._held, self._off_loop)
+        self.shrinking = Shrinking(directory, lambda: self._held, self.damage, self._in_slices)
         self.scrub = ExtentScrub(
             *(self._place, self.damage),
             manifest=lambda: self._manifest,
             off_loop=self._off_loop,
             change=self._while_unchanged,
         )
+        self._judge = ExtentJudge(lambda: self._held, scheduler)
+        self.pins = self._judge.pins
+        """Who needs which file."""
         self._empty: set[int] = set()
         """Files of which nothing is held any more, and that the manifest still names."""
         self._changes: deque[Callable[[], None]] = deque()
@@ -111,16 +114,13 @@ class SecondLevel:
                 place.disk.remove(f"{place.directory}/second/{name}")
         for step in manifest.steps():
             if isinstance(step, Cut):
-                self._cut(step)
+                self._empty.update(self._held.cut(step.topic_partition, step.end_offset))
                 continue
             found = load_directory(place, step.number)
             if found.file._replace(place=step.place) != step:
                 path = extent_path(place.directory, step.number)
                 raise CorruptFile(path, f"the manifest names {step}, this is {found.file}")
             self._empty.update(self._held.add(step.number, found.data))
-
-    def _cut(self, cut: Cut) -> None:
-        self._empty.update(self._held.cut(cut.topic_partition, cut.end_offset))
 
     def cut(self, ends: Mapping[TopicPartition, int]) -> None:
         """Hold nothing of these partitions from an offset on; see OlderStore. Waits for the disk.
@@ -133,7 +133,7 @@ class SecondLevel:
         write_manifest(self._place, manifest)
         self._manifest = manifest
         for cut in cuts:
-            self._cut(cut)
+            self._empty.update(self._held.cut(cut.topic_partition, cut.end_offset))
 
     @property
     def is_used(self) -> bool:
@@ -391,38 +391,13 @@ class SecondLevel:
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
         """Judge the extents of all partitions, some in a turn; see PartitionStore."""
-        drops: list[tuple[TopicPartition, int | None]] = []
-        self._judge_slice(rules, self._held.partitions(), drops, done)
 
-    def _judge_slice(
-        self,
-        rules: RetentionRules,
-        left: list[TopicPartition],
-        drops: list[tuple[TopicPartition, int | None]],
-        done: Judged,
-    ) -> None:
-        count = 0
-        while left and count < EXTENTS_PER_SLICE:
-            key = left.pop()
-            count += 1
-            partition = rules.partitions.get(key)
-            if partition is None:
-                drops.append((key, None))
-                continue
-            settings = rules.settings_of(key)
-            gone = -1
-            for extent in self._held.of(key):
-                count += 1
-                if not rules.is_needed(partition, settings, extent):
-                    gone = extent.end_offset
-            if gone >= 0:
-                drops.append((key, gone))
-        if left:
-            self._scheduler.call_soon(lambda: self._judge_slice(rules, left, drops, done))
-        else:
+        def judged(drops: Drops) -> None:
             done((lambda: self._drop(drops)) if drops or self._empty else None)
 
-    def _drop(self, drops: list[tuple[TopicPartition, int | None]]) -> None:
+        self._judge.judge(rules, judged)
+
+    def _drop(self, drops: Drops) -> None:
         """Hold what was judged no longer, and remove files of which nothing is left."""
 
         def dropping() -> Iterator[None]:
