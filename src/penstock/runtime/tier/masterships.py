@@ -37,6 +37,7 @@ from penstock.tier.errors import NotInTier
 from penstock.tier.metadata.commands import Fence
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.names import PROBE_BYTES, probes_of
 from penstock.tier.port import Capabilities, ObjectStore
 from penstock.tier.probe import probe, warning_of
 from penstock.tier.service.coordinator import TierCoordinator
@@ -256,7 +257,7 @@ class TierMasterships:
 
     async def _probe(self) -> Capabilities:
         """Return what the store does. Raises StoreError."""
-        name = f"{self._cluster_id.hex()}/probes/{self._randomness.token_bytes(8).hex()}"
+        name = f"{probes_of(self._cluster_id)}/{self._randomness.token_bytes(PROBE_BYTES).hex()}"
         found = await probe(self._store, name)
         if warning := warning_of(found):
             log.warning("%s", warning)
