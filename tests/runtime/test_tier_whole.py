@@ -23,9 +23,9 @@ from penstock.tier.copies.effects import Plan
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.commands import Fence, Tick
 from penstock.tier.metadata.objects import ObjectRow
-from penstock.tier.names import ObjectName
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
+from penstock.tier.names import ObjectName
 from penstock.tier.port import ObjectStore
 from penstock.tier.probe import probe
 from penstock.tier.read.reader import TierReader
