@@ -68,13 +68,23 @@ class S3Server:
 
     def __enter__(self) -> Self:
         (self.path / "objects" / "tier").mkdir(parents=True)
-        command = [str(self._program), "--access", ACCESS, "--secret", SECRET, "--region", REGION]
+        self.start()
+        return self
+
+    def start(self, secret: str = SECRET) -> None:
+        """Serve what lies there to whoever has the secret."""
+        command = [str(self._program), "--access", ACCESS, "--secret", secret, "--region", REGION]
         command += ["--port", f"127.0.0.1:{self.port}", "--quiet", "posix"]
         command += [str(self.path / "objects")]
-        with (self.path / "log").open("wb") as log:
+        with (self.path / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         assert wait_until(self._answers, UNTIL_SECONDS), (self.path / "log").read_text()
-        return self
+
+    def stop(self) -> None:
+        """End the process, whatever it does; what lies there stays."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
 
     def _answers(self) -> bool:
         with socket.socket() as probe:
@@ -86,6 +96,4 @@ class S3Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
+        self.stop()

@@ -156,13 +156,14 @@ One HTTP port (`node.metrics_port`, 9404; 0 switches it off) answers
 | `/health` | 200 while the node works, also while it recovers; 503 once a log is fenced |
 | `/ready` | 200 when clients are answered; 503 with the phase and its progress before that |
 | `/cluster` | brokers, sets and members as this process's controller knows them, as JSON |
+| `/tier` | what the sets led here have in the object store, as JSON (`penstock tier status`) |
 
-A controller alone answers the same paths; its metrics are those of the metadata log and of the
+A controller alone answers all but the last; its metrics are those of the metadata log and of the
 cluster. What concerns the whole cluster (elections, `penstock_brokers*`, `penstock_sets*`) is
 counted by every controller; read it where `penstock_controller_active` is 1.
 
 `penstock serve` has a page of its own about all nodes of its machine (`--metrics-port`): the same
-paths but `/cluster`, each series with the label `node`, and `penstock_node_up` and
+paths but the last two, each series with the label `node`, and `penstock_node_up` and
 `penstock_node_starts_total`, which no node has. See [machine.md](machine.md).
 
 What to watch:

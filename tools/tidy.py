@@ -115,10 +115,7 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-# No node has the scrub yet: ADR 0117.
-ENTRY_POINTS = frozenset(
-    {"penstock", "penstock.cli.main", "penstock.tier.read.scrub", "simulator.__main__"}
-)
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,9 @@ class Bucket:
         self.capabilities = capabilities
         self.objects: dict[str, tuple[bytes, Version]] = {}
         self.late: list[Put] = []
+        self.now_ms = 0
+        """The store's clock, which stands still unless it is moved."""
+        self.modified: dict[str, int] = {}
         self._versions = 0
 
     def land(self, put: Put) -> Version:
@@ -80,6 +83,7 @@ class Bucket:
         self._versions += 1
         version = Version(str(self._versions))
         self.objects[name] = data, version
+        self.modified[name] = self.now_ms
         return version
 
     def land_late(self, at: int = 0) -> None:
@@ -89,6 +93,11 @@ class Bucket:
             self.land(put)
         except StoreError:
             return
+
+    def stat(self, name: str) -> Stat:
+        """Return what the store tells of an object. Raises ObjectNotFound."""
+        data, version = self.get(name)
+        return Stat(name, len(data), version, self.modified.get(name, 0))
 
     def get(self, name: str) -> tuple[bytes, Version]:
         """Return an object. Raises ObjectNotFound."""
@@ -143,8 +152,7 @@ class ModelledStore:
     async def look(self, name: str) -> Stat:
         """As the port says."""
         self._end(self._begin("look", name), name)
-        data, version = self.bucket.get(name)
-        return Stat(name, len(data), version)
+        return self.bucket.stat(name)
 
     async def pages(self, prefix: str) -> AsyncIterator[Sequence[Stat]]:
         """As the port says."""
@@ -152,9 +160,7 @@ class ModelledStore:
         for at in range(0, len(names), PAGE_NAMES):
             self._end(self._begin("list", prefix), prefix)
             there = [one for one in names[at : at + PAGE_NAMES] if one in self.bucket.objects]
-            yield [
-                Stat(one, len(self.bucket.get(one)[0]), self.bucket.get(one)[1]) for one in there
-            ]
+            yield [self.bucket.stat(one) for one in there]
 
     async def delete(self, names: Sequence[str]) -> None:
         """As the port says."""

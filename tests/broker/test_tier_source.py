@@ -13,6 +13,7 @@ from penstock.broker.tier.source import NEVER, TierSource
 from penstock.record.batch import read_header
 from penstock.storage.errors import ReadFailed
 from penstock.tier.copies.alignment import OwnLog, agreed_end
+from penstock.tier.metadata.commands import Fence, Fenced, Reserve
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
@@ -106,6 +107,18 @@ def test_topics_are_copied_that_say_so_and_no_others(broker: Broker) -> None:
         other = Broker()
         vars(other.topic).update(change)
         assert not other.source().is_wanted
+
+
+def test_what_was_reserved_for_a_topic_that_is_gone_is_somebodys_work() -> None:
+    broker = Broker({})
+    metadata = broker.metadata_of_tier
+    assert metadata is not None
+    fenced = metadata.apply(Fence(1, 3, b"n"), 0)
+    assert isinstance(fenced, Fenced)
+    assert not broker.source().is_wanted
+    metadata.apply(Reserve(fenced.tenure, 1, 1), 0)
+    assert not metadata.partitions()
+    assert broker.source().is_wanted
 
 
 def test_plans_come_with_a_knock_and_for_no_other_ends(broker: Broker) -> None:

@@ -50,9 +50,11 @@ def subscription(*topics: str) -> bytes:
 class HandClock:
     def __init__(self) -> None:
         self.now_ms = 1_000_000
+        self.ahead_ms = 0
+        """How far the wall clock is set wrong."""
 
     def wall_ms(self) -> int:
-        return 1_700_000_000_000 + self.now_ms
+        return 1_700_000_000_000 + self.now_ms + self.ahead_ms
 
     def monotonic_ms(self) -> int:
         return self.now_ms

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
@@ -90,6 +91,17 @@ def copied(tmp_path: Path) -> Iterator[Copied]:
 
 def until(done: Callable[[], bool], copied: Copied) -> None:
     assert wait_until(done, UNTIL_SECONDS), copied.layout.tails()
+
+
+def test_what_a_killed_master_had_put_of_a_topic_that_is_deleted_then_goes_from_the_store(
+    copied: Copied,
+) -> None:
+    killed = copied.kill_the_master_at_its_next_object()
+    assert copied.store.objects()
+    node = copied.layout.nodes[next(one for one in (1, 2, 3) if one != killed)]
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.delete_topics([TOPIC])[TOPIC].result()
+    until(lambda: not copied.store.objects(), copied)
 
 
 def test_masters_that_are_killed_between_upload_and_commit_leave_no_gap_and_nothing_behind(

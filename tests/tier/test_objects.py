@@ -109,15 +109,15 @@ def test_names_tell_what_they_were_made_of_and_others_are_none() -> None:
         assert parse_name(other) is None
 
 
-def row(of: ObjectName, state: State, size: int = 0) -> tuple[int, ObjectRow]:
-    return of.object_id, ObjectRow(of, state, 0, size, 1)
+def row(of: ObjectName, state: State, size: int = 0) -> tuple[ObjectName, ObjectRow]:
+    return of, ObjectRow(of, state, 0, size, 1)
 
 
-def compared(bucket: Bucket, *rows: Mapping[int, ObjectRow]) -> list[list[object]]:
+def compared(bucket: Bucket, *rows: Mapping[ObjectName, ObjectRow]) -> list[list[object]]:
     """Return the differences; the rows are those before the list and after it."""
     answers = iter(rows if len(rows) > 1 else rows * 2)
 
-    async def ask() -> Mapping[int, ObjectRow]:
+    async def ask() -> Mapping[ObjectName, ObjectRow]:
         return next(answers)
 
     return [list(one) for one in run(scrub(ModelledStore(bucket), CLUSTER, ask))]

@@ -218,6 +218,60 @@ def test_time_does_not_go_back_with_another_master(desk: Desk) -> None:
     assert after.clerk.metadata.now_ms == desk.clerk.clock.wall_ms()
 
 
+MONTH_MS = 30 * 86_400_000
+
+
+def ids_due(desk: Desk) -> list[int]:
+    found = desk.due()
+    assert isinstance(found, list)
+    return [one.name.object_id for one in found]
+
+
+def test_a_wall_clock_that_jumps_ends_no_grace_and_no_upload_early(desk: Desk) -> None:
+    desk.with_a_copy()
+    desk.clerk.shorten(0, from_end=False, count=5)
+    desk.clerk.reserve()
+    desk.journal.confirm()
+    desk.clerk.clock.ahead_ms = MONTH_MS
+    desk.asked(Tick())
+    assert (ids_due(desk), desk.state_of(2)) == ([], State.RESERVED)
+    desk.clerk.clock.now_ms += TIMES.grace_ms
+    desk.asked(Tick())
+    assert ids_due(desk) == [1, 2]
+
+
+def test_a_wall_clock_that_is_set_back_holds_no_delete_of_an_object_back(desk: Desk) -> None:
+    """Before, time stood still until the clock had come to where it once was."""
+    desk.clerk.clock.ahead_ms = MONTH_MS
+    desk.with_a_copy()
+    desk.clerk.shorten(0, from_end=False, count=5)
+    desk.journal.confirm()
+    desk.clerk.clock.ahead_ms = 0
+    desk.clerk.clock.now_ms += TIMES.grace_ms - 1
+    desk.asked(Tick())
+    assert ids_due(desk) == []
+    desk.clerk.clock.now_ms += 1
+    desk.asked(Tick())
+    assert ids_due(desk) == [1]
+
+
+def test_a_master_whose_clock_is_right_goes_on_from_the_time_of_one_whose_clock_was_ahead(
+    desk: Desk,
+) -> None:
+    desk.clerk.clock.ahead_ms = MONTH_MS
+    desk.with_a_copy()
+    desk.clerk.shorten(0, from_end=False, count=5)
+    desk.journal.confirm()
+    after = Desk(desk.journal)
+    after.asked(Tick())
+    after.clerk.clock.now_ms += TIMES.grace_ms - 1
+    after.asked(Tick())
+    assert ids_due(after) == []
+    after.clerk.clock.now_ms += 1
+    after.asked(Tick())
+    assert ids_due(after) == [1]
+
+
 def test_ids_are_refused_when_there_are_as_many_runs_as_may_be() -> None:
     desk = Desk(runs_max=2).with_a_copy()
     desk.clerk.reserve(2)

@@ -113,7 +113,7 @@ MUTANTS = (
           ("tier/read/describe.py", "    if envelope.object_bytes != size:\n", "    if envelope.object_bytes > size:\n"),
           kind=Kind.GUARD, near=OBJECT_CHECKS),
     plant("tier-calls-new-objects-orphans", AREA, "what was reserved while the list was made is deleted",
-          (SCRUB, "        elif not _is_known(name, after)", "        elif not _is_known(name, before)"),
+          (SCRUB, "        elif name not in after", "        elif name not in before"),
           kind=Kind.STALE, near=OBJECT_CHECKS),
     plant("tier-loses-what-is-deleted", AREA, "an object that was deleted while the list was made counts as lost",
           (SCRUB, "        if row.state is State.LIVE and later is not None and later.state is State.LIVE:\n", "        if row.state is State.LIVE:\n"),

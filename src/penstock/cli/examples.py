@@ -149,6 +149,14 @@ EXAMPLES = {
     "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
     "log verify": ("penstock log verify penstock-data/node-1/data",),
     "log pins": ("penstock log pins penstock-data/node-1/data",),
+    "tier repair": (
+        "penstock tier repair --config /etc/penstock/node.toml",
+        "penstock tier repair --config /etc/penstock/node.toml --delete",
+    ),
+    "tier status": (
+        "penstock tier status",
+        "penstock tier status node-1:9404 node-2:9404 node-3:9404 -o json",
+    ),
     "land": (
         "penstock land greetings --to tables/greetings --schema text",
         "penstock land orders --to tables/orders --format delta --stream",

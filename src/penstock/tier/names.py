@@ -2,6 +2,8 @@
 
     <cluster>/sets/<set>/<leader epoch>/<object id>.extents
 
+    <cluster>/probes/<16 hexadecimal digits>      what a node has tried the store with, for a moment
+
 cluster: 32 hexadecimal digits; set and leader epoch: 8; object id: 16. An id is never used again,
 so a name has the same bytes whenever it has any. The epoch's directory is there for stores that
 can refuse who writes into a directory that was deleted (HDFS).
@@ -12,7 +14,10 @@ Source: docs/formats/tier.md, docs/adr/0117.
 import re
 from typing import NamedTuple
 
+PROBE_BYTES = 8
+"""Random, of a probe's name."""
 SUFFIX = ".extents"
+_PROBE = re.compile(r"[0-9a-f]{32}/probes/[0-9a-f]{16}")
 _NAME = re.compile(r"([0-9a-f]{32})/sets/([0-9a-f]{8})/([0-9a-f]{8})/([0-9a-f]{16})\.extents")
 
 
@@ -34,6 +39,16 @@ class ObjectName(NamedTuple):
 def prefix_of(cluster_id: bytes) -> str:
     """Return the prefix of all objects of a cluster."""
     return f"{cluster_id.hex()}/sets"
+
+
+def probes_of(cluster_id: bytes) -> str:
+    """Return the prefix of all probes of a cluster."""
+    return f"{cluster_id.hex()}/probes"
+
+
+def is_probe(name: str) -> bool:
+    """Whether a name is that of a probe."""
+    return _PROBE.fullmatch(name) is not None
 
 
 def parse_name(name: str) -> ObjectName | None:

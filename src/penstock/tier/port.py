@@ -55,6 +55,8 @@ class Stat(NamedTuple):
     name: str
     size_bytes: int
     version: Version
+    modified_ms: int
+    """When it was put, by the store's clock: ms since 1970."""
 
 
 class Capabilities(NamedTuple):

@@ -76,9 +76,13 @@ class TierSource:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to copy, or anything that was copied."""
+        """Whether there is anything to copy, or anything that was copied, or may have been put.
+
+        What a master before this one reserved may lie in the store although none of it was ever
+        committed, and its topic may be gone by now: somebody has to delete it.
+        """
         metadata = self._metadata()
-        has_some = metadata is not None and bool(metadata.partitions())
+        has_some = metadata is not None and bool(metadata.partitions() or metadata.objects.rows)
         return has_some or next(iter(self._wanted()), None) is not None
 
     def _wanted(self) -> Iterator[TopicPartition]:

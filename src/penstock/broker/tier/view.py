@@ -1,6 +1,6 @@
 """What a broker knows of its tier; implemented by the runtime, which copies into it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
@@ -97,8 +97,22 @@ class TierReads(Protocol):
         """Let the tier keep nothing below `offset`; `done` when no failover can undo it."""
 
 
+class CopyStanding(NamedTuple):
+    """How far one mastership's copying is."""
+
+    step: str
+    """That of its copier, or `waiting` while there is none."""
+    trouble: str | None
+    """What failed last, and is tried again; None: nothing."""
+    manifests: Mapping[TopicPartition, Manifest]
+    """What the tier has, as no failover can undo it; empty while it is not known."""
+
+
 class TierView(Protocol):
     """The tier as the masterships of this node have it."""
+
+    def standing(self, member: ReplicaSetMember) -> CopyStanding | None:
+        """Return how far the copying of a set is that is led here; None: it is not looked at."""
 
     def manifest(self, member: ReplicaSetMember, key: TopicPartition) -> Manifest | None:
         """Return what the tier has of a partition that is led here, as no failover can undo it.

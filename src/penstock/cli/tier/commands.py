@@ -1,20 +1,21 @@
-"""`penstock tier`: what lies in the object store of a cluster, asked of the store alone.
+"""`penstock tier`: what lies in the object store of a cluster, and how far nodes are with it.
 
-No node is asked: objects say what they are, so this works when every node is gone. What it tells is
-what is in the store, not what a cluster knows of it: objects that are under way, or are to be
-deleted, are among them.
+The commands in this module ask the store alone: objects say what they are, so they work when every
+node is gone. What they tell is what is in the store, not what a cluster knows of it: objects that
+are under way, or are to be deleted, are among them.
 """
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from penstock.base.errors import ConfigError
 from penstock.cli.connect import CommandFailed
 from penstock.cli.output import Output, OutputOption, Row, print_rows
+from penstock.cli.tier.repair import repair
+from penstock.cli.tier.status import status
+from penstock.cli.tier.store import settings_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from penstock.tier.names import ObjectName
     from penstock.tier.port import ObjectStore
 
-app = typer.Typer(help="List and verify what topics have in the object store.")
+app = typer.Typer(help="See how topics are copied into the object store; list, verify, repair it.")
+app.command()(status)
+app.command()(repair)
 
 ConfigOption = Annotated[
     Path, typer.Option("--config", metavar="FILE", help="Settings of a node, with tier.url.")
@@ -135,13 +138,7 @@ async def _sizes(store: "ObjectStore") -> dict["ObjectName", int]:
 
 def _store(config: Path) -> "ObjectStore":
     """Return the store of a node's settings. Raises ConfigError."""
-    from penstock.node.object_store import open_store
-    from penstock.node.settings.settings import load_settings
-
-    settings = load_settings(config, environment=os.environ)
-    if not settings.tier.url:
-        raise ConfigError(f"{config} names no object store: tier.url is empty")
-    return open_store(settings.tier)
+    return store_of(settings_of(config))
 
 
 def _run(work: "Coroutine[Any, Any, T]") -> T:

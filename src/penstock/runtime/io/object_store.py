@@ -297,7 +297,8 @@ def _mode(condition: Condition) -> Any:
 
 
 def _stat(meta: Any) -> Stat:
-    return Stat(meta["path"], meta["size"], Version(meta["e_tag"] or ""))
+    modified_ms = int(meta["last_modified"].timestamp() * 1000)
+    return Stat(meta["path"], meta["size"], Version(meta["e_tag"] or ""), modified_ms)
 
 
 def _whole(name: str, position: int, length: int, data: Any) -> memoryview:

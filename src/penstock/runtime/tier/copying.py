@@ -92,6 +92,8 @@ class Copying:
         self._pauses_in_row = 0
         self._has_failed = False
         """Since the last pause."""
+        self.trouble: str | None = None
+        """What failed in the newest round that had a failure; None: the last round had none."""
 
     def knock(self) -> None:
         """Say that there may be something to copy, or to delete."""
@@ -123,7 +125,9 @@ class Copying:
             self._pauses_in_row += 1
             self._has_failed = False
             await asyncio.sleep(min(pause_ms, self._config.retry_ms_max) / 1000)
-        elif is_idle:
+            return
+        self.trouble = None
+        if is_idle:
             self._pauses_in_row = 0
             await self._pause()
 
@@ -217,6 +221,7 @@ class Copying:
         if not self._pauses_in_row and not self._has_failed:
             log.warning("%s; tried again", reason)
         self._has_failed = True
+        self.trouble = reason
 
 
 def _built(image: Image) -> Built:

@@ -23,7 +23,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.tier.places import TierPlaces
 from penstock.broker.tier.source import TierSource
-from penstock.broker.tier.view import TierReads
+from penstock.broker.tier.view import CopyStanding, TierReads
 from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
@@ -37,11 +37,14 @@ from penstock.tier.errors import NotInTier
 from penstock.tier.metadata.commands import Fence
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.names import PROBE_BYTES, probes_of
 from penstock.tier.port import Capabilities, ObjectStore
 from penstock.tier.probe import probe, warning_of
 from penstock.tier.service.coordinator import TierCoordinator
 
 NONCE_BYTES = 16
+NOT_BEGUN = "waiting"
+"""In place of a step: the metadata is not loaded, the store not tried, or nothing is to be done."""
 UPLOADS_AT_ONCE = 2
 """Objects of all sets that are in memory at a time."""
 READ_BYTES = 1 << 20
@@ -70,6 +73,9 @@ class _Mastership:
         self.leader_epoch: LeaderEpoch = member.leader_epoch
         self.source = source
         self.copier: Copier | None = None
+        self.copying: Copying | None = None
+        self.trouble: str | None = None
+        """Why copying does not begin, when it was last tried."""
         self.task: asyncio.Task[None] | None = None
         self.is_over = False
 
@@ -78,6 +84,13 @@ class _Mastership:
         member = self.member
         is_same = member.leader_epoch == self.leader_epoch
         return member.role is Role.MASTER and is_same and not self.is_over
+
+    def standing(self) -> CopyStanding:
+        copier, copying = self.copier, self.copying
+        if copier is None or copying is None:
+            return CopyStanding(NOT_BEGUN, self.trouble, {})
+        manifests = copier.manifests if copier.is_open else {}
+        return CopyStanding(copier.step.value, copying.trouble, manifests)
 
     def end(self) -> None:
         self.is_over = True
@@ -141,6 +154,11 @@ class TierMasterships:
         if known is None or known.copier is None or not known.copier.is_open:
             return None
         return known.copier.manifests.get(key)
+
+    def standing(self, member: ReplicaSetMember) -> CopyStanding | None:
+        """As in TierView."""
+        known = self._by_set.get(member.replica_set_id)
+        return known.standing() if known is not None and known.stands else None
 
     async def read(self, member: ReplicaSetMember, key: TopicPartition, offset: int) -> memoryview:
         """Return whole batches of a partition that is led here; the first begins at `offset`.
@@ -227,17 +245,19 @@ class TierMasterships:
                 self._capabilities = await self._probe()
         except PlatformError as error:
             self.counters.failures += 1
+            one.trouble = str(error)
             level = logging.DEBUG if self._is_failing else logging.WARNING
             text = "set=%d is not copied now: %s; tried again"
             log.log(level, text, one.member.replica_set_id, error)
             self._is_failing = True
             return False
         self._is_failing = False
+        one.trouble = None
         return one.stands
 
     async def _probe(self) -> Capabilities:
         """Return what the store does. Raises StoreError."""
-        name = f"{self._cluster_id.hex()}/probes/{self._randomness.token_bytes(8).hex()}"
+        name = f"{probes_of(self._cluster_id)}/{self._randomness.token_bytes(PROBE_BYTES).hex()}"
         found = await probe(self._store, name)
         if warning := warning_of(found):
             log.warning("%s", warning)
@@ -255,7 +275,7 @@ class TierMasterships:
         metadata = OwnMetadata(
             self._coordinator, lambda: self._places.partition_of(one.member.replica_set_id)
         )
-        copying = Copying(
+        one.copying = copying = Copying(
             one.copier,
             Surroundings(one.source, metadata, self._store, self._capabilities, self._broker.clock),
             config=CopyConfig(pause_ms=config.look_ms),

@@ -13,17 +13,17 @@ from typing import NamedTuple
 from penstock.tier.copies.transfer import size_of
 from penstock.tier.metadata.objects import ObjectRow, State
 from penstock.tier.names import ObjectName, parse_name, prefix_of
-from penstock.tier.port import ObjectStore
+from penstock.tier.port import ObjectStore, Stat
 
-Rows = Callable[[], Awaitable[Mapping[int, ObjectRow]]]
-"""Asks the metadata for its rows, after everything that was answered before."""
+Rows = Callable[[], Awaitable[Mapping[ObjectName, ObjectRow]]]
+"""Asks the metadata of all sets for its rows, after everything that was answered before."""
 
 
 class Differences(NamedTuple):
     """What does not agree."""
 
-    orphans: list[ObjectName]
-    """Objects that no row names: the metadata is to adopt them, which deletes them."""
+    orphans: dict[ObjectName, Stat]
+    """Objects that no row names; whether they may go is another question (repair.py)."""
     strangers: list[str]
     """Names that are none of ours: left alone."""
     lost: list[ObjectName]
@@ -35,19 +35,20 @@ class Differences(NamedTuple):
 async def scrub(store: ObjectStore, cluster_id: bytes, rows: Rows) -> Differences:
     """Return how store and metadata differ; changes nothing. Raises StoreError."""
     before = await rows()
-    sizes = {}
+    stats: dict[str, Stat] = {}
     async for page in store.pages(prefix_of(cluster_id)):
-        sizes.update({stat.name: stat.size_bytes for stat in page})
+        stats.update({stat.name: stat for stat in page})
     after = await rows()
-    found = Differences([], [], [], [])
-    for text in sizes:
+    found = Differences({}, [], [], [])
+    for text, stat in stats.items():
         name = parse_name(text)
         if name is None or name.cluster_id != cluster_id:
             found.strangers.append(text)
-        elif not _is_known(name, after) and await size_of(store, name) is not None:
-            found.orphans.append(name)
+        elif name not in after and await size_of(store, name) is not None:
+            found.orphans[name] = stat
     for row in _live_in_both(before, after):
-        size = sizes.get(str(row.name))
+        listed = stats.get(str(row.name))
+        size = None if listed is None else listed.size_bytes
         if size is None:
             size = await size_of(store, row.name)  # it may have come while the list was made
         if size is None:
@@ -57,15 +58,10 @@ async def scrub(store: ObjectStore, cluster_id: bytes, rows: Rows) -> Difference
     return found
 
 
-def _is_known(name: ObjectName, rows: Mapping[int, ObjectRow]) -> bool:
-    row = rows.get(name.object_id)
-    return row is not None and row.name == name
-
-
 def _live_in_both(
-    before: Mapping[int, ObjectRow], after: Mapping[int, ObjectRow]
+    before: Mapping[ObjectName, ObjectRow], after: Mapping[ObjectName, ObjectRow]
 ) -> Iterator[ObjectRow]:
-    for object_id, row in before.items():
-        later = after.get(object_id)
+    for name, row in before.items():
+        later = after.get(name)
         if row.state is State.LIVE and later is not None and later.state is State.LIVE:
             yield row

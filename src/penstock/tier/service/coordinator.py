@@ -82,7 +82,7 @@ class TierCoordinator:
             if self._base.writes.is_full:
                 queued(Unwritten.LATE)
                 return
-            answer = table.metadata.apply(command, self._clock.wall_ms())
+            answer = table.metadata.apply(command, table.now_ms(self._clock))
             result = result_of(table.metadata, answer)
 
             def told(reason: Unwritten | None) -> None:

@@ -6,13 +6,18 @@
 
 So a command sees all before it, and nobody is told what a failover may undo.
 
-Source: docs/adr/0121; shares run ahead of their log in the same way (ADR 0093).
+Its time begins with the wall clock, or with what the log says where that is later, and goes on with
+the monotonic clock. A wall clock that jumps ends no grace early; when it is set back, or another
+master's is right, time does not stand still until it has caught up.
+
+Source: docs/adr/0121, docs/adr/0131; shares run ahead of their log in the same way (ADR 0093).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.base.ids import TopicPartition
+from penstock.base.ports import Clock
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.tier.metadata.manifest import Manifest, Run
@@ -26,7 +31,7 @@ Told = Callable[[Unwritten | None], None]
 class TierTable:
     """The metadata, and who waits for what is on its way to the log."""
 
-    __slots__ = ("_appended", "_confirmed", "_waiting", "is_lost", "metadata")
+    __slots__ = ("_appended", "_confirmed", "_lead_ms", "_waiting", "is_lost", "metadata")
 
     def __init__(self, metadata: TierMetadata) -> None:
         self.metadata = metadata
@@ -35,7 +40,16 @@ class TierTable:
         self._appended = 0
         self._confirmed = 0
         """Numbers of changes; they are confirmed in their order."""
+        self._lead_ms: int | None = None
+        """How far the time is ahead of the monotonic clock, from the first command on."""
         self._waiting: deque[tuple[int, Told]] = deque()
+
+    def now_ms(self, clock: Clock) -> int:
+        """Return the time of a command; it never goes back, and never stands still."""
+        monotonic_ms = clock.monotonic_ms()
+        if self._lead_ms is None:
+            self._lead_ms = max(clock.wall_ms(), self.metadata.now_ms) - monotonic_ms
+        return monotonic_ms + self._lead_ms
 
     def wait(self, told: Told) -> None:
         """Tell when all that is on its way by now is confirmed; at once if nothing is."""
