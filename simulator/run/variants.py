@@ -66,6 +66,8 @@ FREED_SHARE = 0.7
 LOCAL_BYTES = (0, 10_000, 40_000)
 SPLIT_MS = 5_000
 """Some segments are split by then."""
+CLEANED_MS = 6_000
+"""In a sound cluster all members are in step after so long, and have cleaned."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
@@ -438,10 +440,11 @@ def _brokers(plan: Plan) -> list[str]:
 
 
 def _level_flip(plan: Plan, draw: random.Random, targets: tuple[str, ...], amount: int) -> Fault:
-    """Return a flip behind all other faults."""
+    """Return a flip behind all other faults; a range to be hit has to be cleaned by then."""
+    waits_ms = CLEANED_MS if amount == CLEANED else 0
     return Fault(
         kind=FaultKind.BIT_FLIP,
-        at_ms=max(plan.end_ms, SPLIT_MS),
+        at_ms=max(plan.end_ms, SPLIT_MS) + waits_ms,
         lasting_ms=draw.randint(*DAMAGE_MS),
         targets=targets,
         amount=amount,

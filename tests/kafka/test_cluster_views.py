@@ -10,7 +10,7 @@ import pytest
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, RequestId
 from penstock.broker.quorum import Quorum
-from penstock.controller.commands.command import EndMastership
+from penstock.controller.commands.command import EndMastership, FenceBrokers
 from penstock.controller.errors import TransferFailed
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.kafka.handlers.cluster import elect_leaders
@@ -59,6 +59,23 @@ def test_a_fenced_broker_is_not_named_and_its_partitions_have_no_leader() -> Non
     described = cluster.nodes[1].ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
     first = described.topics[0].partitions[0]
     assert (first.leader_id, first.offline_replicas) == (-1, (0,))
+
+
+def test_a_broker_that_was_fenced_a_moment_ago_is_named_where_nobody_is_sent_to_it() -> None:
+    """Who forgets the brokers that are not named may hang with what waits for them (librdkafka)."""
+    cluster = three()
+    epoch = cluster.metadata.image.brokers[BrokerId(0)].broker_epoch
+    cluster.metadata.submit(FenceBrokers(brokers=((BrokerId(0), epoch),)))
+    answer = metadata(cluster.nodes[1])
+    assert [broker.node_id for broker in answer.brokers] == [0, 1, 2]
+    assert answer.controller_id == 1
+    for partition in answer.topics[0].partitions:
+        assert (partition.leader_id, partition.offline_replicas) == (-1, (0,))
+    fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    described = cluster.nodes[1].ask(ApiKey.DESCRIBE_CLUSTER, 1, fields)
+    assert [broker.broker_id for broker in described.brokers] == [1, 2]
+    cluster.world.now_ms += cluster.nodes[1].broker.config.fenced_told_ms
+    assert [broker.node_id for broker in metadata(cluster.nodes[1]).brokers] == [1, 2]
 
 
 def with_listener(cluster: Cluster, *broker_ids: int) -> None:

@@ -106,6 +106,24 @@ def test_a_number_that_an_earlier_mastership_has_noted_says_nothing() -> None:
     run(story)
 
 
+def test_the_number_of_a_transaction_that_was_cut_off_holds_up_no_marker() -> None:
+    """Its records were cut off with the earlier mastership; what is open now has to end."""
+
+    async def story(cluster: TransactionCluster) -> None:
+        cluster.holds = True
+        producer = await cluster.init()
+        await begun(cluster, producer, 0)
+        noted = cluster.hosted(cluster.master).open_numbers
+        ((producer_id, (leader_epoch, number)),) = noted.items()
+        for leader in (1, 0):
+            cluster.lead(leader, set_id=DATA_SET)
+            await cluster.settle()
+        cluster.hosted(cluster.master).open_numbers[producer_id] = (leader_epoch, number + 1)
+        assert await ended(cluster, producer)
+
+    run(story)
+
+
 def test_a_late_marker_of_the_coordinator_before_ends_nothing() -> None:
     async def story(cluster: TransactionCluster) -> None:
         producer = await cluster.init()

@@ -20,6 +20,7 @@ from penstock.coordinator.share_calls import (
 )
 from penstock.kafka.shares.change_order import ChangeOrder
 from penstock.protocol.error_codes import ErrorCode
+from penstock.shares.messages import Unavailable
 from penstock.shares.state import ShareKey
 from tests.kafka.sharing import ask, set_group, subscribe
 from tests.kafka.test_produce_fetch import create
@@ -64,11 +65,11 @@ class LatePlaces:
         self.asked = 0
         ensure = SharePlaces.ensure
 
-        async def late(places: SharePlaces, key: ShareKey) -> bool:
+        async def late(places: SharePlaces, key: ShareKey, deadline: float) -> Unavailable | None:
             self.asked += 1
             if self.asked == 1:
                 await self._go.wait()
-            return await ensure(places, key)
+            return await ensure(places, key, deadline)
 
         monkeypatch.setattr(SharePlaces, "ensure", late)
 

@@ -14,6 +14,7 @@ from penstock.inspection.verify_extents import second_level_findings
 from penstock.record.batch import read_header
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadBatches
+from penstock.storage.index.aborted import UNKNOWN
 from penstock.storage.second_level.cleaning import clean_end, rewritten_end
 from penstock.storage.second_level.cleaning_plan import CleaningSettings, dirt_of
 from penstock.storage.second_level.damage import RangeRepair
@@ -184,6 +185,22 @@ def test_a_damaged_extent_that_only_others_have_cleaned_is_covered() -> None:
     here, there = two(there=20)
     take(here, there, 40)
     assert spans(here) == [(0, 20, True), (20, 40, False), (40, 60, False)]
+    check(here)
+
+
+def test_it_is_not_said_up_to_where_an_extent_is_decided_of_which_a_part_was_taken() -> None:
+    """What ends a transaction of this part may be in the other one, of which nothing is known."""
+    here, there = Part(), Part()
+    for part, ends in ((here, (20, 40)), (there, (40,))):
+        for end in range(20, 41, 20):
+            keyed(part, 20, keys=7)
+            if end in ends:
+                part.apply(SPLIT)
+    take(here, there, 20)
+    assert spans(here) == [(0, 20, False), (20, 40, False)]
+    taken, own = here.second.decided(here.partition, 0, here.end)
+    assert (taken.end_offset, taken.stable_end) == (20, UNKNOWN)
+    assert (own.end_offset, own.stable_end) == (40, 40)
     check(here)
 
 

@@ -31,6 +31,7 @@ from penstock.broker.fetch.read_ahead import ReadAhead
 from penstock.broker.fetch.short_fetches import ShortFetches
 from penstock.broker.fetch.wakes import Wakes
 from penstock.broker.idle_keys import IdleKeys
+from penstock.broker.lately_fenced import LatelyFenced
 from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.look_ups import LookUps
@@ -122,6 +123,7 @@ class Broker:
         """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
         self.idle_keys = IdleKeys()
+        self.lately_fenced = LatelyFenced(clock, config.fenced_told_ms)
         self.is_suspect: Callable[[BrokerId], bool] = _nobody
         """Whether a broker is probably dead although no controller has fenced it yet."""
         self.turns = Turns(scheduler, clock)
@@ -139,6 +141,7 @@ class Broker:
         for member in self.members.values():
             self._listen_to(member)
         self._follow_quotas()
+        self.lately_fenced.begin(image)
         image.subscribe(self.apply_delta)
 
     def add_member(self, member: ReplicaSetMember) -> None:
@@ -195,6 +198,7 @@ class Broker:
         for topic in (*delta.created_topics, *delta.changed_configs):
             self.partitions.apply_topic(topic)
         self.idle_keys.note(delta)
+        self.lately_fenced.note(delta)
         if delta.changed_quotas:
             self._follow_quotas()
         for added in delta.added_partitions:

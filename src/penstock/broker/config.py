@@ -31,6 +31,11 @@ class BrokerConfig:
     """Create a topic when a client requests its metadata. Convenient for demonstrations; in
     production every misspelt name becomes a topic."""
 
+    fenced_told_ms: Annotated[int, Ge(0), Le(600_000)] = 9_000
+    """For how long clients are still told of a broker after it was fenced (Kafka: until its session
+    ends, 9 s). librdkafka forgets a broker that it is not told of, and what waits for it may hang;
+    one that restarts is back sooner. 0: it is left out at once."""
+
     fetch_max_bytes: Annotated[int, Ge(1024), Le(256 << 20)] = 8 << 20
     """Largest fetch answer in bytes, whatever the client asks for (Kafka: 55 MiB). A slow consumer
     holds that much memory, and a larger answer does not fit the pooled buffers: memory touched for

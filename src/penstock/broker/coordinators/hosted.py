@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.shares.messages import Unavailable
 from penstock.shares.state import ShareKey
 
 
@@ -40,5 +41,8 @@ class PlacesOfShares(Protocol):
     def is_gone(self, key: ShareKey) -> bool:
         """Whether the data of a share that is coordinated here was deleted."""
 
-    async def ensure(self, key: ShareKey) -> bool:
-        """Have the internal partition of a share made if need be; return whether it is there."""
+    async def ensure(self, key: ShareKey, deadline: float) -> Unavailable | None:
+        """Have the internal partition of a share made if need be; return why it is not there.
+
+        LOADING if it may still come; `deadline` is of the loop's clock.
+        """

@@ -24,6 +24,7 @@ from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.shares.config import ShareConfig, SharePolicy
+from penstock.shares.messages import Unavailable
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -82,18 +83,26 @@ class SharePlaces:
             return False
         return self._broker.leftovers.is_deleted(topic_id)
 
-    async def ensure(self, key: ShareKey) -> bool:
-        """Have the internal partition of a share made if need be; return whether it is there."""
+    async def ensure(self, key: ShareKey, deadline: float) -> Unavailable | None:
+        """Have the internal partition of a share made if need be; return why it is not there.
+
+        NOT_HERE if there is no such data or the controller refuses, LOADING if it has not answered
+        by a time of the loop's clock, or within WAIT_MS: then it may still come.
+        """
         set_id = self.set_of(key.topic_id, key.partition)
         if set_id is None:
-            return False
+            return Unavailable.NOT_HERE
+        made: asyncio.Event | None = None
         if set_id not in self._partitions():
             made = self._under_way.get(set_id)
             if made is None:
                 made = self._under_way[set_id] = asyncio.Event()
                 self._spawn("share state", self._make(set_id, made))
-            await self._wait(made)
-        return set_id in self._partitions()
+            await self._wait(made, deadline)
+        if set_id in self._partitions():
+            return None
+        is_answered = made is None or made.is_set()
+        return Unavailable.NOT_HERE if is_answered else Unavailable.LOADING
 
     async def _make(self, set_id: ReplicaSetId, made: asyncio.Event) -> None:
         command = PlaceInternal(topic=SHARE_STATE_TOPIC, replica_set_id=set_id)
@@ -105,11 +114,14 @@ class SharePlaces:
             del self._under_way[set_id]
             made.set()
 
-    async def _wait(self, made: asyncio.Event) -> None:
+    async def _wait(self, made: asyncio.Event, deadline: float) -> None:
         """A command may take long while no controller answers: clients ask again."""
+        now = asyncio.get_running_loop().time()
+        if deadline <= now:
+            return
         async with self._broker.long_places.away():
             try:
-                async with asyncio.timeout(WAIT_MS / 1000):
+                async with asyncio.timeout_at(min(deadline, now + WAIT_MS / 1000)):
                     await made.wait()
             except TimeoutError:
                 return

@@ -5,7 +5,8 @@ leader         master of the set; -1 and LEADER_NOT_AVAILABLE if it has no live 
                after 100 ms
 leader epoch   the set's; replicas = members; ISR = sync-state set
 offline        members whose broker is fenced or not registered
-brokers        registered and not fenced, or all registered ones while only one is not fenced; only
+brokers        registered and not fenced, or all registered ones while only one is not fenced; in
+               Metadata those too that were fenced a moment ago (broker/lately_fenced.py); only
                those that have the client's listener, each with its address there; partitions
                led by another get LISTENER_NOT_FOUND, as in Kafka
 controller     the active controller if it is a live broker, else any live broker: every
@@ -33,6 +34,10 @@ class ClientBroker(NamedTuple):
     rack: str | None
 
 
+def _nobody(_broker_id: BrokerId) -> bool:
+    return False
+
+
 def partition_states(
     image: ClusterImage, is_suspect: Callable[[BrokerId], bool], listener: str
 ) -> dict[int, PartitionState]:
@@ -43,18 +48,23 @@ def partition_states(
     }
 
 
-def brokers_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:
+def brokers_for_clients(
+    image: ClusterImage, listener: str, is_told: Callable[[BrokerId], bool] = _nobody
+) -> list[ClientBroker]:
     """Return the brokers for the clients of a listener, ordered by id.
 
-    They are those that have the listener, and of these the live ones, if there are at least two.
+    They are those that have the listener, and of these the live ones, if there are at least two,
+    with the fenced ones of which `is_told` is true.
 
     A client that gets a single broker forgets the others. If that one dies just after the others
     have returned, the client has none left (KIP-899; aiokafka and kafka-python never use their
     bootstrap servers again). And an image without any live broker is probably stale.
     """
     known = registered_for_clients(image, listener)
-    alive = [broker for broker in known if not image.brokers[broker.broker_id].is_fenced]
-    return alive if len(alive) > 1 else known
+    fenced = {one.broker_id for one in known if image.brokers[one.broker_id].is_fenced}
+    if len(known) - len(fenced) <= 1:
+        return known
+    return [one for one in known if one.broker_id not in fenced or is_told(one.broker_id)]
 
 
 def registered_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:

@@ -33,7 +33,7 @@ from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
 from penstock.kafka.shares.sessions import ShareSession, TopicIdPartition
 from penstock.kafka.shares.starting import moved, start
-from penstock.kafka.shares.waiting import ShareWait, ready
+from penstock.kafka.shares.waiting import READY_S, ShareWait, ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted
@@ -57,7 +57,7 @@ FEW = 20
 ASKED_S = 1.0
 """How long a fetch waits beyond its time to hear whether a share may begin (admissions.py)."""
 RETRY_S = 0.05
-"""Pause where a share can not be used now, and nothing tells when it can."""
+"""Pause of a look where shares can not be used now, and nothing tells when they can."""
 REFUSED_S, REFUSED_S_MAX = REFUSED_MS / 1_000, 8.0
 """Where shares may not begin their group is asked again after so long, twice as long each time:
 nobody tells when it knows of them."""
@@ -98,12 +98,14 @@ class ShareFetching:
         "_admissions",
         "_broker",
         "_is_asking",
+        "_is_early",
         "_is_refused",
         "_keys",
         "_left",
         "_limits",
         "_pace",
         "_parts",
+        "_ready_until",
         "_refused_s",
         "_request",
         "_session",
@@ -130,6 +132,10 @@ class ShareFetching:
         """Whether it was not known at the last look if some share may begin."""
         self._is_refused = False
         """Whether some share might not begin at the last look."""
+        self._is_early = False
+        """Whether some share could not be used yet at the last look, which is no error."""
+        self._ready_until = 0.0
+        """How long a look waits for shares, all of them together: there may be thousands."""
         self._refused_s = REFUSED_S
         self._session = session
         self._parts = [part for part in parts if part.hosted is not None]
@@ -246,7 +252,8 @@ class ShareFetching:
     async def _find(self) -> list[tuple[SharePart, int]]:
         """Return the partitions that may have something, and from which offset on."""
         found: list[tuple[SharePart, int]] = []
-        self._is_asking = self._is_refused = False
+        self._is_asking = self._is_refused = self._is_early = False
+        self._ready_until = asyncio.get_running_loop().time() + READY_S
         for part in self._parts:
             await self._pace.step()
             part.error = ErrorCode.NONE
@@ -259,6 +266,9 @@ class ShareFetching:
                 found.append((part, outlook.next_offset))
                 if len(found) >= READ_MAX:
                     break
+        if self._is_early:
+            await asyncio.sleep(RETRY_S)
+            self._wait.on_share()
         return found
 
     async def _outlook(self, part: SharePart) -> Outlook | None:
@@ -280,6 +290,8 @@ class ShareFetching:
         """Have a share loaded, or begun; what can not be helped is the partition's error."""
         hosted = part.hosted
         assert hosted is not None
+        if self._is_gone:
+            return
         try:
             hosted.check_still_led(-1)
             hosted.member.check_readable()
@@ -292,8 +304,7 @@ class ShareFetching:
             part.error = error_code_of(error)
             return
         if why_not in {Unavailable.FULL, Unavailable.LOADING}:
-            await asyncio.sleep(RETRY_S)
-            self._wait.on_share()
+            self._is_early = True
         elif why_not is not None:
             part.error = code_of(why_not)
 
@@ -302,7 +313,7 @@ class ShareFetching:
         has_place = self._broker.share_places.internal_partition_of(key) is not None
         if why is Unavailable.NOT_STARTED or not has_place:
             return Unavailable.NOT_STARTED
-        return await ready(self._broker, key)
+        return await ready(self._broker, key, self._ready_until)
 
     def _may_begin(self, part: SharePart, hosted: HostedPartition) -> bool:
         """Whether the group knows of the share; it is asked if need be, and wakes this fetch."""
@@ -314,7 +325,7 @@ class ShareFetching:
 
     async def _begun(self, part: SharePart, hosted: HostedPartition) -> WhyNot | None:
         """Have the place of a share made, and the share begun there; return why not, if so."""
-        why_not = await ready(self._broker, part.key)
+        why_not = await ready(self._broker, part.key, self._ready_until)
         if why_not is not Unavailable.NOT_STARTED:
             return why_not
 

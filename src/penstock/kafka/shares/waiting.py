@@ -11,7 +11,7 @@ from penstock.shares.messages import Unavailable
 from penstock.shares.state import ShareKey
 
 READY_S = 5.0
-"""How long a share may take to be loaded: clients ask again."""
+"""How long shares may take to be placed and loaded: clients ask again."""
 
 
 class ShareWait:
@@ -48,13 +48,18 @@ class ShareWait:
         return self._news.is_set()
 
 
-async def ready(broker: Broker, key: ShareKey) -> Unavailable | None:
-    """Have the place of a share made, and loaded; return why it can not be used, if so."""
-    if not await broker.share_places.ensure(key):
-        return Unavailable.NOT_HERE
-    wait, watchers = ShareWait(), broker.shares.watchers
+async def ready(broker: Broker, key: ShareKey, deadline: float | None = None) -> Unavailable | None:
+    """Have the place of a share made, and loaded; return why it can not be used, if so.
+
+    `deadline`: a time of the loop's clock, READY_S from now unless told; LOADING if it is over.
+    """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + READY_S
+    if deadline is None:
+        deadline = loop.time() + READY_S
+    why_not = await broker.share_places.ensure(key, deadline)
+    if why_not is not None:
+        return why_not
+    wait, watchers = ShareWait(), broker.shares.watchers
     try:
         while True:
             wait.clear()

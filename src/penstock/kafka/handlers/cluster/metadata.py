@@ -73,7 +73,7 @@ async def handle(context: RequestContext, request: Request) -> bytes:
     image = context.broker.metadata
     states = partition_states(image, context.broker.is_suspect, context.listener)
     on_cluster = operations_for(context, request.body, Resource.CLUSTER)
-    encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster, context.listener))
+    encoding = MetadataEncoding(request.api_version, _cluster(context, image, on_cluster))
     found.reverse()
     while found:  # free the objects one by one rather than all at once at the end
         one = found.pop()
@@ -101,11 +101,12 @@ def _topic(
     )
 
 
-def _cluster(image: ClusterImage, operations: int, listener: str) -> ClusterMetadata:
-    brokers = [BrokerMetadata(*broker) for broker in brokers_for_clients(image, listener)]
-    return ClusterMetadata(
-        brokers, image.cluster_id, controller_for_clients(image, listener), operations=operations
-    )
+def _cluster(context: RequestContext, image: ClusterImage, operations: int) -> ClusterMetadata:
+    listener, is_told = context.listener, context.broker.lately_fenced.has
+    found = brokers_for_clients(image, listener, is_told)
+    controller_id = controller_for_clients(image, listener)
+    brokers = [BrokerMetadata(*broker) for broker in found]
+    return ClusterMetadata(brokers, image.cluster_id, controller_id, operations=operations)
 
 
 async def _wanted_topics(
