@@ -55,11 +55,13 @@ class ClusterProcess:
         advertised_host: str = "",
         place_of: PlaceOf = lambda _: Place(LOOPBACK),
         listener: str = "",
+        listener_security: Mapping[str, object] | None = None,
         has_remoting: bool = False,
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
-        With a `listener` each broker has one of that name beside its first, at `listener_ports`;
+        With a `listener` each broker has one of that name beside its first, at `listener_ports`,
+        and `listener_security` as its section `security`;
         with `has_remoting` each has a port for RocketMQ's clients, at `remoting_ports`.
         `data_of` says where the data of each process lie, `place_of` where it runs.
         """
@@ -71,7 +73,7 @@ class ClusterProcess:
         self._place_of = place_of
         self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
-        self._listener = listener
+        self._listener, self._listener_security = listener, listener_security or {}
         self.listener_ports = (
             {broker_id: free_port() for broker_id in broker_ids} if listener else {}
         )
@@ -90,6 +92,13 @@ class ClusterProcess:
     def bootstrap(self) -> str:
         """All brokers, as clients want to hear them."""
         return ",".join(self.address_of(broker_id) for broker_id in self.nodes)
+
+    @property
+    def listener_bootstrap(self) -> str:
+        """The listeners beside the first of all brokers, likewise."""
+        return ",".join(
+            f"{self._place_of(one).address}:{port}" for one, port in self.listener_ports.items()
+        )
 
     def address_of(self, broker_id: int) -> str:
         """Where clients find one broker."""
@@ -233,7 +242,9 @@ class ClusterProcess:
         }
         if peer_id in self.listener_ports:
             port = self.listener_ports[peer_id]
-            own["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
+            host = self._place_of(peer_id).address
+            own["node"]["listeners"] = [f"{self._listener}://{host}:{port}"]
+            own["security"] = dict(self._listener_security)
         if peer_id in self.remoting_ports:
             own["remoting"] = {"port": self.remoting_ports[peer_id]}
         settings = self._shared.of(

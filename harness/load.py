@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from harness.login import Login
 from simulator.history import Rules
 
 FINAL_READER = "final"
@@ -39,6 +40,9 @@ class Load:
     lag_seconds_max: float | None = None
     """Within how long a reader gets what is acknowledged, faults included; None: nobody looks."""
 
+    login: Login | None = None
+    """How clients come in; None: by a plain listener. Readers of `direct_brokers` use that."""
+
     def rules(self) -> Rules:
         """Return what the judge holds a history of this load against."""
         lag = self.lag_seconds_max
@@ -47,6 +51,14 @@ class Load:
             stale_ns_max=int(self.stale_seconds_max * 1e9),
             lag_ns_max=None if lag is None else int(lag * 1e9),
         )
+
+    def librdkafka(self) -> dict[str, object]:
+        """Return the settings by which librdkafka comes in."""
+        return {} if self.login is None else self.login.librdkafka()
+
+    def python(self) -> dict[str, object]:
+        """Return the same as arguments of kafka-python and aiokafka."""
+        return {} if self.login is None else self.login.python()
 
     def padded(self, value: str, chooser: random.Random) -> str:
         """Return the record's whole value: what it is known by, and some more."""

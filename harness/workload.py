@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -24,6 +24,7 @@ from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
 from harness.end_offsets import ends_of
 from harness.load import FINAL_READER, Load
+from harness.login import Login
 from harness.waiting import UNTIL_SECONDS, wait_until
 from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
@@ -151,6 +152,7 @@ class Writer:
             "retry.backoff.max.ms": 200,
             "message.timeout.ms": 300_000,
             "error_cb": self._on_error,
+            **self.load.librdkafka(),
             **({} if self.load.has_retries else {"retries": 0}),
         }
 
@@ -216,7 +218,8 @@ class Workload:
     def start(self, *, has_topic: bool = False) -> None:
         """Make the topic, unless it is there, and begin to write and read."""
         if not has_topic:
-            create_topic(self.bootstrap, self.load.topic, self.load.partitions)
+            where = self.bootstrap, self.load.topic, self.load.partitions
+            create_topic(*where, login=self.load.login)
         self._threads = [threading.Thread(target=w.run, daemon=True) for w in self.writers]
         for thread in self._threads:
             thread.start()
@@ -249,7 +252,8 @@ class Workload:
         noted = [companion.history() for companion in self._companions]
         for more_sends, more_polls in (*others, *((one.sends, one.polls) for one in noted)):
             sends, polls = [*sends, *more_sends], [*polls, *more_polls]
-        final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
+        where = self.bootstrap, self.load.topic, self.load.partitions
+        final = read_all(*where, login=self.load.login)
         masterships = [mastership for reader in self._direct for mastership in reader.masterships]
         commits = [commit for one in noted for commit in one.commits]
         return judge(
@@ -370,7 +374,7 @@ class Workload:
         return sorted(gaps, reverse=True)[:count]
 
     def _read_along(self) -> None:
-        consumer = _reader(self.bootstrap, self.load.socket_timeout_ms)
+        consumer = _reader(self.bootstrap, self.load.socket_timeout_ms, login=self.load.login)
         _assign(consumer, self.load.topic, self.load.partitions)
         try:
             while not self._is_reading_done.is_set():
@@ -403,10 +407,16 @@ def _silence_around(
 
 
 def create_topic(
-    bootstrap: str, topic: str, partitions: int, config: dict[str, str] | None = None
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    config: dict[str, str] | None = None,
+    *,
+    login: Login | None = None,
 ) -> None:
     """Create a topic and wait until it is there; one that exists is fine."""
-    admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
+    settings: dict[str, Any] = {**_CLIENT, "bootstrap.servers": bootstrap}
+    admin = AdminClient(settings if login is None else settings | login.librdkafka())
     try:
         wanted = NewTopic(topic, partitions, -1, config=config or {})
         admin.create_topics([wanted])[topic].result(UNTIL_SECONDS)
@@ -415,9 +425,11 @@ def create_topic(
             raise
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
+def read_all(
+    bootstrap: str, topic: str, partitions: int, *, login: Login | None = None
+) -> list[Poll]:
     """Read every partition from its beginning to its end with a new consumer."""
-    consumer = _reader(bootstrap)
+    consumer = _reader(bootstrap, login=login)
     try:
         ends = ends_of(consumer, topic, partitions)
         _assign(consumer, topic, partitions)
@@ -434,10 +446,13 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
         consumer.close()
 
 
-def _reader(bootstrap: str, socket_timeout_ms: int = 10_000) -> Consumer:
+def _reader(
+    bootstrap: str, socket_timeout_ms: int = 10_000, *, login: Login | None = None
+) -> Consumer:
     return Consumer(
         {
             **_CLIENT,
+            **({} if login is None else login.librdkafka()),
             "bootstrap.servers": bootstrap,
             "socket.timeout.ms": socket_timeout_ms,
             "fetch.wait.max.ms": min(500, socket_timeout_ms // 2),

@@ -1,7 +1,7 @@
 """`make chaos`: a cluster of real processes on hosts of their own, broken in every way, and judged.
 
     python -m reliability.chaos [--faults N] [--kinds a,b] [--layout combined|apart] [--seed S]
-                               [--cycle SECONDS] [--clean]
+                               [--cycle SECONDS] [--secure] [--clean]
 
 Hosts are network namespaces behind a switch of our own, with a disk each; that needs root. Without
 it processes are killed and stopped on loopback addresses, and the rest is skipped with the reason.
@@ -117,6 +117,9 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--totals", type=Path, default=TOTALS, help="file that results go into")
     parser.add_argument("--loopback", action="store_true", help="as without root")
     parser.add_argument(
+        "--secure", action="store_true", help="clients come in over TLS, by SCRAM-SHA-512"
+    )
+    parser.add_argument(
         "--plant-async",
         action="store_true",
         help="acknowledge before the disk has a record: power cuts must be found to lose some",
@@ -158,6 +161,7 @@ def _run(arguments: argparse.Namespace, directory: Path) -> int:
             cycle_seconds=arguments.cycle,
             world=can.world,
             clock=can.clock,
+            is_secure=arguments.secure,
             is_async=arguments.plant_async,
         )
         outcomes.append(run_round(plan))

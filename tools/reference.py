@@ -49,7 +49,7 @@ from penstock.node.pages import metrics as metrics_page
 from penstock.node.settings.documents import field_documents
 from penstock.node.settings.entries import setting_text
 from penstock.node.settings.settings import NodeSettings, section_types, setting_types
-from penstock.protocol.api_keys import ApiKey
+from penstock.remoting import needs as remoting
 
 DOCUMENTS = Path(__file__).parent.parent / "docs" / "operations"
 
@@ -354,13 +354,29 @@ Answers to requests for all there is leave out what the client may not describe.
 """
 
 
+REMOTING_HEAD = """
+## RocketMQ's clients
+
+Of a retry topic Read on its group is needed, instead of what the table has of the topic.
+
+| request | topic | group | cluster |
+|---|---|---|---|
+"""
+
+
 def permissions_page() -> str:
-    """Return the table of APIs and what they need."""
+    """Return the tables of APIs and what they need, for clients of both kinds."""
     rows = []
     for key, needs in NEEDS.items():
-        cells = [_needed(key, needs, resource) for resource in PERMISSION_COLUMNS]
+        cells = [_needed(needs, resource, EITHER.get(key, ())) for resource in PERMISSION_COLUMNS]
         rows.append(f"| {_camel(key.name)} ({int(key)}) | {' | '.join(cells)} |\n")
-    return PERMISSIONS_HEAD + "".join(rows).replace("|  |", "| |").replace("|  |", "| |")
+    of_remoting = []
+    for code, needs in remoting.NEEDS.items():
+        either = remoting.EITHER.get(code, ())
+        cells = [_needed(needs, resource, either) for resource in REMOTING_COLUMNS]
+        of_remoting.append(f"| {code.name} ({int(code)}) | {' | '.join(cells)} |\n")
+    tables = PERMISSIONS_HEAD, *rows, REMOTING_HEAD, *of_remoting
+    return "".join(tables).replace("|  |", "| |").replace("|  |", "| |")
 
 
 PERMISSION_COLUMNS = (
@@ -373,9 +389,11 @@ PERMISSION_COLUMNS = (
 )
 
 
-def _needed(key: ApiKey, needs: frozenset[Need], resource: Resource) -> str:
+REMOTING_COLUMNS = (Resource.TOPIC, Resource.GROUP, Resource.CLUSTER)
+
+
+def _needed(needs: frozenset[Need], resource: Resource, either: Sequence[Need]) -> str:
     """Return the operations of a column, sorted by their numbers."""
-    either = EITHER.get(key, ())
     words = []
     for need in sorted(needs):
         if need[1] is resource:

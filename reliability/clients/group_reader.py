@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from harness.login import Login
 from harness.workload import as_polls
 from simulator.history import NOTHING_COMMITTED, Commit, History, Outcome, Poll
 
@@ -37,6 +38,7 @@ class GroupReader:
     topic: str
     partitions: int
     socket_timeout_ms: int = 10_000
+    login: Login | None = None
     _polls: list[Poll] = field(default_factory=list)
     _commits: list[Commit] = field(default_factory=list)
     _problems: list[str] = field(default_factory=list)
@@ -105,6 +107,7 @@ class GroupReader:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
+                **({} if self.login is None else self.login.librdkafka()),
             }
         )
 

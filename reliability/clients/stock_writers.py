@@ -42,6 +42,7 @@ class KafkaPythonWriter(Writer):
             reconnect_backoff_ms=20,
             reconnect_backoff_max_ms=200,
             metadata_max_age_ms=self.load.metadata_ms,
+            **self.load.python(),
         )
         # A broker that hangs still takes connections, and it waits 10 s for the first answer on one
         # before it asks another who leads; a producer has no setting for that.
@@ -92,6 +93,7 @@ class AiokafkaWriter(Writer):
             request_timeout_ms=self.load.socket_timeout_ms,
             retry_backoff_ms=50,
             metadata_max_age_ms=self.load.metadata_ms,
+            **self.load.python(),
         )
         # The time-out of a request is also the age at which it drops what waits for a leader.
         producer._message_accumulator._batch_ttl = NEVER_MS / 1000  # noqa: SLF001

@@ -13,9 +13,11 @@ import time
 from dataclasses import dataclass, field
 
 from harness.contents import content_now
+from harness.login import Login
 from penstock.client.cluster import Cluster
 from penstock.client.errors import ClientError
 from penstock.client.produce_request import encode_produce
+from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -38,6 +40,7 @@ class ZombieWriter:
     bootstrap: str
     topic: str
     partitions: int
+    login: Login | None = None
     refused: int = 0
     """How often a batch of a replaced epoch was refused, as it should."""
     _sends: list[Send] = field(default_factory=list)
@@ -69,6 +72,7 @@ class ZombieWriter:
             connect_timeout_ms=1_000,
             request_timeout_ms=BROKER_TIMEOUT_MS,
             deadline_ms=BROKER_TIMEOUT_MS,
+            security=ClientSecurity() if self.login is None else self.login.own(),
         )
         rounds = 0
         with Cluster(settings) as cluster:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.cluster import FIRST_CONTROLLER_ID, ClusterProcess
 from harness.failover import is_whole
+from harness.login import LISTENER, SecureListener
 from harness.loop_disk import LoopDisk, tiny_tmpfs
 from harness.node import Place
 from harness.replica_bytes import differences
@@ -83,6 +84,8 @@ class Plan:
     """Name of the run in whose world of its own this is; empty: loopback addresses, no disks."""
     clock: Path | None = None
     """The library that lets clocks jump."""
+    is_secure: bool = False
+    """Whether clients come in over TLS and by SCRAM."""
     is_async: bool = False
     """Plant a bug: acknowledge before the disk has the records."""
 
@@ -112,6 +115,7 @@ class Outcome:
 
     layout: Layout
     seed: str
+    is_secure: bool = False
     faults: list[Struck] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -132,7 +136,7 @@ class Outcome:
 
 def run_round(plan: Plan) -> Outcome:
     """Do what the plan says."""
-    outcome = Outcome(layout=plan.layout, seed=plan.seed)
+    outcome = Outcome(layout=plan.layout, seed=plan.seed, is_secure=plan.is_secure)
     with _stage(plan) as stage:
         load = Load(
             topic=TOPIC,
@@ -147,9 +151,15 @@ def run_round(plan: Plan) -> Outcome:
             stale_seconds_max=SESSION_TIMEOUT_MS / 1000,
             lag_seconds_max=HELD_SHARE[1] * plan.cycle_seconds + Promise.HEAL.seconds,
         )
-        where = stage.cluster.bootstrap, TOPIC, PARTITIONS
-        companions = ZombieWriter(*where), GroupReader(*where, CLIENT_TIMEOUT_MS)
-        workload = Workload(stage.cluster.bootstrap, load, WRITERS, companions)
+        bootstrap = stage.cluster.bootstrap
+        if stage.login is not None:
+            bootstrap, load.login = stage.cluster.listener_bootstrap, stage.login
+        where = bootstrap, TOPIC, PARTITIONS
+        companions = (
+            ZombieWriter(*where, load.login),
+            GroupReader(*where, CLIENT_TIMEOUT_MS, load.login),
+        )
+        workload = Workload(bootstrap, load, WRITERS, companions)
         _Round(plan, stage, workload, outcome).run()
         if outcome.problems:
             tails = plan.directory / "tails.txt"
@@ -192,10 +202,13 @@ def _stage(plan: Plan) -> Iterator[Stage]:
             clock = {"PENSTOCK_CHAOS_CLOCK": str(clocks[peer_id]), "LD_PRELOAD": str(plan.clock)}
             return hosts.place(name_of_host(peer_id), clock if plan.clock else None)
 
+        listener = _listener(plan, [place_of(one).address for one in ids])
         cluster = ClusterProcess(
             plan.directory / "cluster",
             controllers=controllers,
             settings=_settings(plan),
+            listener="" if listener is None else LISTENER,
+            listener_security=None if listener is None else listener.settings(),
             data_of=(lambda one: disks[one].mount_point / "data") if plan.world else None,
             place_of=place_of,
         )
@@ -212,7 +225,16 @@ def _stage(plan: Plan) -> Iterator[Stage]:
             hosts=hosts,
             disks=disks,
             clocks=clocks,
+            login=None if listener is None else listener.login,
         )
+
+
+def _listener(plan: Plan, addresses: Sequence[str]) -> SecureListener | None:
+    if not plan.is_secure:
+        return None
+    directory = plan.directory / "security"
+    directory.mkdir(parents=True)
+    return SecureListener(directory, addresses)
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ def judged(outcome: Outcome) -> dict[str, object]:
     changed = report.count(Anomaly.INCONSISTENT_OFFSETS, Anomaly.VANISHED)
     stale = report.count(Anomaly.STALE_READ)
     return {
-        "layout": outcome.layout.value,
+        "layout": outcome.layout.value + (", TLS and SCRAM" if outcome.is_secure else ""),
         "seed": outcome.seed,
         "faults": len(outcome.faults),
         "without effect": len(outcome.without_effect),

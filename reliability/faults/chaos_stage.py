@@ -15,6 +15,7 @@ from typing import Protocol
 from confluent_kafka.admin import AdminClient
 
 from harness.cluster import ClusterProcess
+from harness.login import Login
 from harness.loop_disk import LoopDisk
 from harness.node import NodeFailed, NodeProcess
 from reliability.faults.hosts import Hosts
@@ -54,6 +55,8 @@ class Stage:
     disks: dict[int, LoopDisk] = field(default_factory=dict)
     clocks: dict[int, Path] = field(default_factory=dict)
     """Plans of the clocks of hosts whose clocks can jump."""
+    login: Login | None = None
+    """How clients come in; None: by the plain listener, which the stage itself uses."""
     number: int = 0
     """Faults begun so far; kinds that take turns go by it."""
 

@@ -17,6 +17,7 @@ from penstock.cli.launch import launcher
 from penstock.cli.launch.node_files import write_private
 from penstock.cli.launch.probe import Login, LoginRefused, brokers_seen
 from penstock.cli.launch.secured import Secured, secured
+from penstock.node.access.users import access_keys
 from penstock.node.settings.settings import NodeSettings, load_settings
 
 
@@ -95,6 +96,30 @@ def test_a_node_is_closed_by_its_settings(tmp_path: Path) -> None:
     assert settings.access.authorizer == "acl"
     assert settings.access.super_users == ("User:admin",)
     assert not settings.access.allow_everyone_if_no_acl_found
+
+
+def test_the_port_for_rocketmq_s_clients_is_closed_as_well(tmp_path: Path) -> None:
+    port = f"remoting.port={free_port()}"
+    settings = prepared(tmp_path, port)
+    assert settings.security.protocols() == {"kafka": "SASL_SSL", "remoting": "SASL_SSL"}
+    path = Path(settings.security.remoting_access_keys_file)
+    assert path == tmp_path.absolute() / "security" / "access-keys"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(access_keys(str(path))) == ["admin"]
+    first = path.read_bytes()
+    prepared(tmp_path, port)
+    assert path.read_bytes() == first
+    assert made(tmp_path).password() not in first.decode(), "a secret of its own"
+    for protocol, why in (
+        ("SSL", "remoting lets in everybody"),
+        ("SASL_PLAINTEXT", r"--secure and .* contradict each other"),
+    ):
+        opened = f"security.listener_security_protocol_map=kafka:SASL_SSL,remoting:{protocol}"
+        with pytest.raises(ConfigError, match=why):
+            prepared(tmp_path, port, opened)
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        prepared(tmp_path, port)
 
 
 def test_a_node_keeps_its_certificate_until_it_has_another_name(tmp_path: Path) -> None:

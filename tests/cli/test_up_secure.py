@@ -14,6 +14,7 @@ import ssl
 import stat
 import urllib.request
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ from harness.ports import UP_PORTS, free_port
 from harness.waiting import UNTIL_SECONDS, wait_until
 from penstock.cli.launch.probe import LoginRefused, brokers_seen
 from penstock.cli.launch.secured import Secured
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from tests.cli.launched import launched, penstock
 from tests.compat.java_tools import tool
+from tests.remoting.signing import SignedRemote
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -90,6 +93,22 @@ def read(settings, topic, count, *, group="readers"):
     finally:
         consumer.close()
     return found
+
+
+def test_rocketmq_s_clients_sign_by_the_access_key_that_is_told(tmp_path):
+    port = free_port()
+    where = "--secure", "--rocketmq", "--set", f"remoting.port={port}"
+    with launched(tmp_path / "data", *where) as up:
+        ready = told(up)
+        assert ready["rocketmq"] == f"127.0.0.1:{port}"
+        user, secret = Path(ready["access-keys-file"]).read_text().strip().split(":")
+        context = ssl.create_default_context(cafile=ready["ca"])
+        cluster = RequestCode.GET_BROKER_CLUSTER_INFO
+        with closing(SignedRemote(ready["rocketmq"], user, secret, tls=context)) as remote:
+            assert remote.ask(cluster, {}).code == ResponseCode.SUCCESS
+        with closing(SignedRemote(ready["rocketmq"], user, "x" * 20, tls=context)) as remote:
+            assert remote.ask(cluster, {}).code == ResponseCode.NO_PERMISSION
+        assert secret not in up.errors()
 
 
 def why_not_in(settings):

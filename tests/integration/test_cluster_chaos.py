@@ -86,3 +86,13 @@ def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped
     assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
     assert found["equal MB"] > 0
     assert "<svg" in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_clients_of_every_kind_come_in_over_tls_through_kills(tmp_path: Path) -> None:
+    words = ("--secure", "--loopback", "--kinds", "kill-both", "--faults", "1")
+    done, report = chaos(tmp_path, *words, "--layout", "combined")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = report["rounds"][0]
+    assert (found["verdict"], found["layout"]) == ("ok", "combined, TLS and SCRAM")
+    assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
+    assert all(found["acknowledged by client"].values())

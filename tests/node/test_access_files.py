@@ -13,6 +13,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.node.access.certificates import tls_context, tls_files
 from penstock.node.access.files import Watched, read_users
+from penstock.node.access.users import access_keys
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 from penstock.node.settings.settings import load_settings
 from tests.access.certificates import Authority, openssl
@@ -38,6 +39,29 @@ def test_lines_that_are_no_users_are_refused(tmp_path: Path, text: str) -> None:
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"setting .*users"):
         read_users("setting", str(path))
+
+
+def test_access_keys_have_one_secret_or_two(tmp_path: Path) -> None:
+    text = "bob:first secret of his\n# later\nalice:hers: with a colon\nbob:second secret of his\n"
+    assert access_keys(written(tmp_path / "keys", text)) == {
+        "bob": (b"first secret of his", b"second secret of his"),
+        "alice": (b"hers: with a colon",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("alice:fifteen letter", "less than 16 characters"),
+        (f"alice:{'a' * 16}\n" * 3, "line 3 has a user that was there 2 times"),
+        (f":{'a' * 16}", "line 1 is no user:password"),
+    ],
+)
+def test_access_keys_that_are_weak_or_many_are_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        access_keys(written(tmp_path / "keys", text))
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o602, 0o644, 0o666])

@@ -68,6 +68,34 @@ def test_the_port_for_remoting_clients_is_open_by_permission_only() -> None:
     check_exposure(replace(given, remoting=replace(remoting, host="127.0.0.1")))
 
 
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_the_port_for_remoting_clients_is_reached_where_they_sign(protocol: str) -> None:
+    given = settings(host="127.0.0.1")
+    asks = f"remoting:{protocol}"
+    files = {"remoting_access_keys_file": "keys", "listener_security_protocol_map": (asks,)}
+    security = replace(given.security, **files)  # type: ignore[arg-type]
+    remoting = RemotingConfig(host="0.0.0.0", port=9876)
+    check_exposure(replace(given, remoting=remoting, security=security))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_an_open_port_for_remoting_clients_beside_closed_ones_is_said_by_name(host: str) -> None:
+    given = replace(settings("SASL_SSL"), remoting=RemotingConfig(host=host, port=9876))
+    assert is_refused(given)
+    named = replace(given.security, open_listeners=("remoting",))
+    check_exposure(replace(given, security=named))
+
+
+def test_an_open_port_for_remoting_clients_beside_an_open_one_is_no_side_door() -> None:
+    remoting = RemotingConfig(port=9876)
+    given = replace(settings(host="127.0.0.1"), remoting=remoting)
+    listeners = NodeConfig(listeners=("SECURE://127.0.0.1:9095",))
+    security = replace(
+        given.security, listener_security_protocol_map=("kafka:PLAINTEXT", "SECURE:SASL_SSL")
+    )
+    check_exposure(replace(given, node=listeners, security=security))
+
+
 def test_a_name_counts_by_all_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(2, 1, 6, "", ("127.0.0.1", 0)), (2, 1, 6, "", ("10.0.0.1", 0))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)

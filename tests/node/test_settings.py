@@ -128,8 +128,13 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
         (
             '[security]\nlistener_security_protocol_map = ["remoting:SASL_PLAINTEXT"]\n'
             "[remoting]\nport = 9876",
-            "security: clients of the listener remoting can not say who they are, and it has no"
-            " TLS: leave it out, and bind it where only those come who may",
+            "listener remoting is SASL_PLAINTEXT: give security.remoting_access_keys_file",
+        ),
+        (
+            '[security]\nlisteners = ["remoting.sasl_enabled_mechanisms=PLAIN"]\n'
+            "[remoting]\nport = 9876",
+            "security.listeners: 'remoting.sasl_enabled_mechanisms=PLAIN' has no effect: clients of"
+            " remoting sign by the access keys of security.remoting_access_keys_file",
         ),
         (
             '[security]\nopen_listeners = ["remoting"]',

@@ -1,12 +1,16 @@
 """What brokers ask controllers over real sockets: commands, operations, status."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from harness.waiting import until
 from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, RequestId
+from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -17,11 +21,17 @@ from penstock.controller.errors import (
     LeadershipLost,
     MetadataPolicyViolation,
     MetadataTimeout,
+    NotActiveController,
     RefusedCommand,
     UnknownBroker,
 )
 from penstock.controller.replicated_log import NO_LEADER
-from penstock.controller.session import DrainRequest, ElectRequest, TransferRequest
+from penstock.controller.session import (
+    DrainRequest,
+    ElectRequest,
+    OperationAnswer,
+    TransferRequest,
+)
 from penstock.runtime.session.messages import ChangeControllers
 from tests.runtime.session_cluster import QUICK, on_loop, session_cluster
 
@@ -220,6 +230,38 @@ async def test_operations_go_to_the_active_controller() -> None:
             await client.commands.operate(
                 lambda number: ElectRequest(request_id=number, replica_set_id=ReplicaSetId(9))
             )
+
+
+async def asked_of_two(*, is_begun: bool) -> list[tuple[int, bool]]:
+    """Return who was asked, and whether again, where the first loses the lead."""
+    async with session_cluster() as cluster:
+        await cluster.found()
+        client = (await cluster.broker()).client
+        asked: list[tuple[int, bool]] = []
+
+        def answer(own_id: int, request: Any, answered: Callable[[OperationAnswer], None]) -> None:
+            asked.append((own_id, request.is_repeated))
+            number = request.request_id
+            if own_id == 2:
+                answered(OperationAnswer(request_id=number, text="led"))
+                return
+            cluster.group.lead(2)
+            error = encode_error(NotActiveController(PeerId(2)))
+            answered(OperationAnswer(request_id=number, error=error, is_begun=is_begun))
+
+        for own_id, controller in cluster.controllers.items():
+            controller.brain.on_operation = partial(answer, own_id)  # type: ignore[method-assign]
+        told = await client.commands.operate(
+            lambda number: ElectRequest(request_id=number, replica_set_id=ReplicaSetId(1))
+        )
+        assert told == "led"
+        return asked
+
+
+@on_loop
+async def test_the_next_controller_hears_whether_the_last_one_had_begun() -> None:
+    assert await asked_of_two(is_begun=True) == [(1, False), (2, True)]
+    assert await asked_of_two(is_begun=False) == [(1, False), (2, False)]
 
 
 @on_loop

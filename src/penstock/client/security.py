@@ -1,4 +1,4 @@
-"""How a client talks to brokers, and how it proves who it is: TLS, and SASL by PLAIN or SCRAM.
+"""How a client talks to brokers, and how it proves who it is: TLS, and SASL.
 
     TCP ─► TLS, where the protocol has it ─► SaslHandshake ─► SaslAuthenticate … ─► requests
 
@@ -11,7 +11,14 @@ The settings are read from a properties file with librdkafka's names:
     sasl.password = …
 
 `sasl.tokenauth = true`, which librdkafka has not, says that user and password are a delegation
-token's.
+token's. With OAUTHBEARER a token is in a file, `sasl.oauthbearer.token.file`, which librdkafka has
+not either, or comes from an identity provider:
+
+    sasl.mechanism = OAUTHBEARER
+    sasl.oauthbearer.method = oidc
+    sasl.oauthbearer.token.endpoint.url = https://login.example.net/token
+    sasl.oauthbearer.client.id = reader
+    sasl.oauthbearer.client.secret = …
 
 Source: KIP-152; librdkafka's configuration. Not here: sessions that end (KIP-368): the broker
 closes the connection, and the next one proves it again.
@@ -28,11 +35,14 @@ from typing import Any
 from penstock.access.errors import MalformedToken
 from penstock.access.scram import HASHES, NONCE_BYTES, ScramClient
 from penstock.base.errors import ConfigError
+from penstock.client.access.bearer import ProviderTokens, TokenFile
 from penstock.client.errors import AuthenticationFailed, error_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
 PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FIELDS = {
     "security.protocol": "protocol",
@@ -45,8 +55,17 @@ _FIELDS = {
     "sasl.username": "user",
     "sasl.password": "password",
     "sasl.tokenauth": "tokenauth",
+    "sasl.oauthbearer.method": "method",
+    "sasl.oauthbearer.token.endpoint.url": "token_url",
+    "sasl.oauthbearer.client.id": "client_id",
+    "sasl.oauthbearer.client.secret": "client_secret",
+    "sasl.oauthbearer.scope": "scope",
+    "sasl.oauthbearer.token.file": "token_file",
+    "https.ca.location": "provider_authority_file",
 }
 _FILES = ("authority_file", "certificate_file", "key_file")
+_PATHS = (*_FILES, "token_file", "provider_authority_file")
+_OF_PROVIDER = ("token_url", "client_id", "client_secret")
 _IDENTIFICATIONS = ("https", "none", "")
 
 Call = Callable[[ApiKey, Mapping[str, Any]], Any]
@@ -68,6 +87,17 @@ class ClientSecurity:
     password: str = field(default="", repr=False)
     tokenauth: str = "false"
     """`true`: user and password are those of a delegation token."""
+    method: str = "default"
+    """`oidc`: tokens of OAUTHBEARER come from a provider; else of a file."""
+    token_url: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scope: str = ""
+    token_file: str = ""
+    provider_authority_file: str = ""
+    """Certificates (PEM) that the provider's must be signed by; empty: the system's."""
+    _tokens: list[ProviderTokens] = field(default_factory=list, repr=False, compare=False)
+    """The provider's, once asked for: they are good for several connections."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -80,14 +110,51 @@ class ClientSecurity:
             raise ConfigError("give ssl.certificate.location and ssl.key.location, or neither")
         if not self.has_sasl:
             return
-        if self.mechanism not in {PLAIN, *HASHES}:
+        if self.mechanism not in MECHANISMS:
             raise ConfigError(
-                f"sasl.mechanism {self.mechanism!r} is not one of {', '.join((PLAIN, *HASHES))}"
+                f"sasl.mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}"
             )
+        if self.mechanism == OAUTHBEARER:
+            self._check_bearer()
+        else:
+            self._check_password()
+
+    def _check_password(self) -> None:
         if self.tokenauth not in {"true", "false"} or (self.is_token and self.mechanism == PLAIN):
             raise ConfigError("sasl.tokenauth is true or false, and true with SCRAM only")
         if not self.user or not self.password:
             raise ConfigError(f"{self.protocol} needs sasl.username and sasl.password")
+
+    def _check_bearer(self) -> None:
+        if not self.has_tls:
+            raise ConfigError("OAUTHBEARER needs SASL_SSL: a token would be read on the way")
+        if self.method not in {"oidc", "default"}:
+            raise ConfigError("sasl.oauthbearer.method is oidc, or default with a token's file")
+        is_by_file = self.method == "default"
+        if is_by_file is not bool(self.token_file):
+            raise ConfigError(
+                "OAUTHBEARER needs sasl.oauthbearer.token.file, or sasl.oauthbearer.method = oidc"
+            )
+        if not is_by_file and not all(getattr(self, name) for name in _OF_PROVIDER):
+            raise ConfigError(
+                "sasl.oauthbearer.method = oidc needs sasl.oauthbearer.token.endpoint.url,"
+                " sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+            )
+        if not is_by_file:
+            self._provider()
+
+    def _provider(self) -> ProviderTokens:
+        """Return the provider's tokens. Raises ConfigError."""
+        if not self._tokens:
+            made = ProviderTokens(
+                url=self.token_url,
+                client_id=self.client_id,
+                client_secret=self.client_secret,
+                scope=self.scope,
+                authority_file=self.provider_authority_file,
+            )
+            self._tokens.append(made)
+        return self._tokens[0]
 
     @property
     def is_token(self) -> bool:
@@ -142,6 +209,12 @@ class ClientSecurity:
         if self.mechanism == PLAIN:
             send(f"\0{self.user}\0{self.password}".encode())
             return
+        if self.mechanism == OAUTHBEARER:
+            source = TokenFile(self.token_file) if self.token_file else self._provider()
+            if send(f"n,,\x01auth=Bearer {source.get()}\x01\x01".encode()):
+                send(b"\x01")  # it was refused; the answer to this one says so
+                raise AuthenticationFailed(address, "it refuses the token, and says not why")
+            return
         self._prove_by_scram(send, address)
 
     def _prove_by_scram(self, send: Callable[[bytes], bytes], address: str) -> None:
@@ -161,7 +234,7 @@ def read_security(path: Path) -> ClientSecurity:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} can not be read: {error}") from error
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -173,7 +246,7 @@ def read_security(path: Path) -> ClientSecurity:
                 f"{path}: line {number} is no name=value with one of {', '.join(_FIELDS)}"
             )
         found[field_name] = value.strip()
-    for name in _FILES:
+    for name in _PATHS:
         if found.get(name):
             found[name] = str((path.parent / found[name]).absolute())
     try:

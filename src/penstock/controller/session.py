@@ -235,6 +235,9 @@ class ElectRequest:
     replica_set_id: ReplicaSetId
     master: BrokerId = ANY_BROKER
     is_unclean: bool = False
+    is_repeated: bool = False
+    """Whether another controller had begun it before it lost the lead: a master that fits is the
+    end of it, and no reason to refuse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +265,8 @@ class OperationAnswer:
     request_id: RequestId
     text: str = ""
     error: bytes = b""
+    is_begun: bool = False
+    """Whether an election or transfer had begun before the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,10 @@ class RemotingConfig:
     """Where RocketMQ's remoting clients reach a node: as name server and as broker."""
 
     host: Annotated[str, MinLen(1)] = "127.0.0.1"
-    """Address the port for RocketMQ's remoting clients binds; `0.0.0.0` for every interface. These
-    clients are not asked who they are, so where other machines reach it
-    `security.open_listeners=remoting` has to permit it."""
+    """Address the port for RocketMQ's remoting clients binds; `0.0.0.0` for every interface. Where
+    other machines reach it, `security.listener_security_protocol_map` has to make clients prove who
+    they are, as `remoting:SASL_SSL` does, or `security.open_listeners=remoting` permit that it does
+    not."""
 
     port: Annotated[int, Ge(0), Le(_PORT_MAX)] = 0
     """Port for RocketMQ's remoting clients, name server and broker in one; 0: none. Give every

@@ -1,6 +1,7 @@
 """Passes frames of remoting clients to handlers, and maps what these raise to answers.
 
     malformed frame          the connection is closed and counted
+    not signed as it has to  NO_PERMISSION, and the connection is closed (signed.py)
     unknown code             REQUEST_CODE_NOT_SUPPORTED, with which clients go on
     PlatformError            its code (error_map.py) and its text as remark
     any other exception      a bug: logged with its traceback, counted; the connection is closed
@@ -32,7 +33,9 @@ from penstock.remoting.handlers import (
     send,
     send_back,
 )
+from penstock.remoting.needs import NEEDS
 from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.signed import NOT_SIGNED, SignedClient
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.frame import decode_frame
@@ -64,9 +67,14 @@ class RemotingDispatcher:
         self._handlers: dict[int, Handle] = {
             code: module.handle for module in _MODULES for code in module.CODES
         }
+        missing = self._handlers.keys() - NEEDS.keys()
+        assert not missing, f"{missing}: without rows in remoting/needs.py"
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Handle one whole frame (without its length field)."""
+        guard = connection.guard
+        if guard is not None and not guard.lets(frame):
+            return
         try:
             command = decode_frame(frame)
         except MalformedFrame as error:
@@ -75,13 +83,16 @@ class RemotingDispatcher:
             return
         if command.is_answer:
             return  # to a notification, which wants none
+        is_known = not isinstance(guard, SignedClient) or guard.knows(command)
         context = connection.state
         if context is None:
             context = connection.state = RemotingContext(self._front, connection)
         self._front.requests[command.code if command.code in self._handlers else OTHER] += 1
         reply = Reply(context, command, len(frame))
         handle = self._handlers.get(command.code)
-        if handle is None:
+        if not is_known:
+            reply(code=ResponseCode.NO_PERMISSION, remark=NOT_SIGNED)
+        elif handle is None:
             told = f"request code {command.code} is not supported"
             reply(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=told)
         elif context.unanswered > UNANSWERED_MAX:

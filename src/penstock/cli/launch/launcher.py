@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
@@ -137,6 +138,9 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     directory = plan.directory.absolute() / f"node-{broker_id}"
     make_directories(directory)
     metrics_port = plan.metrics_port + number if plan.metrics_port else 0
+    has_remoting = _has_remoting(plan)
+    if files is not None and has_remoting:
+        files.make_access_keys()
     overrides = [
         f"node.broker_id={broker_id}",
         f"node.machine=node-{broker_id}",
@@ -144,7 +148,7 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
         f"node.metrics_port={metrics_port}",
         f"node.data_directories={directory / 'data'}",
         *_cluster_overrides(plan, number),
-        *(files.overrides(broker_id) if files else ()),
+        *(files.overrides(broker_id, has_remoting=has_remoting) if files else ()),
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
@@ -173,6 +177,16 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
         if port:
             _check_port(settings.cluster.host or settings.node.host, port, "--port")
     return broker_id, directory, settings
+
+
+def _has_remoting(plan: Plan) -> bool:
+    """Whether the nodes get a port for RocketMQ's clients."""
+    ports = {
+        value
+        for section, key, value in parse_overrides(plan.overrides)
+        if (section, key) == ("remoting", "port")
+    }
+    return bool(ports - {"0"})
 
 
 def _cluster_overrides(plan: Plan, number: int) -> list[str]:
@@ -252,6 +266,8 @@ class _Launcher:
         served = [one for *_, settings in self._prepared for one in settings.remoting.told()]
         if served:
             how += f" rocketmq={';'.join(f'{one.host}:{one.port}' for one in served)}"
+            if self._files is not None:
+                how += f" access-keys-file={shlex.quote(str(self._files.access_keys_file))}"
         with contextlib.suppress(OSError):
             print(f"ready bootstrap={addresses}{how}", flush=True)
 

@@ -6,6 +6,8 @@ DIR/security/                 for its owner alone, made whole at the first start
     node-<id>.pem             certificate and key of a node
     admin.password            the password of the first user, on one line
     first-users               the same as a broker reads it: the cluster's users, while it has none
+    access-keys               the first user's access key for RocketMQ's clients, made at the first
+                              start with ports for them
     admin.properties          what `penstock --client-config` and librdkafka need to be that user
 
 A directory with these files is started with --secure only: without it, what was closed would be
@@ -32,6 +34,7 @@ from penstock.cli.launch.probe import Login
 from penstock.node.access.files import check_private, read_private
 from penstock.node.settings.security_config import SecurityProtocol
 from penstock.node.settings.settings import NodeSettings
+from penstock.remoting.config import LISTENER_NAME
 
 DIRECTORY = "security"
 USER = "admin"
@@ -62,6 +65,11 @@ class Secured:
         """The first user, as a broker reads it."""
         return self.directory / "first-users"
 
+    @property
+    def access_keys_file(self) -> Path:
+        """The access key of the first user, as a broker reads it."""
+        return self.directory / "access-keys"
+
     def password(self) -> str:
         """Return the password of the first user. Raises ConfigError."""
         return read_private("the password file", str(self.password_file)).partition("\n")[0]
@@ -79,11 +87,15 @@ class Secured:
         files = {"ca": self.authority_file, "user": USER, "password-file": self.password_file}
         return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in files.items())
 
-    def overrides(self, broker_id: int) -> list[str]:
-        """Return the settings that close a node."""
+    def overrides(self, broker_id: int, *, has_remoting: bool) -> list[str]:
+        """Return the settings that close a node, and its port for RocketMQ's clients."""
         certificate = self._certificate_file(broker_id)
+        listeners = (FIRST_LISTENER, LISTENER_NAME) if has_remoting else (FIRST_LISTENER,)
+        protocols = ",".join(f"{name}:{SecurityProtocol.SASL_SSL}" for name in listeners)
+        keys = f"security.remoting_access_keys_file={self.access_keys_file}"
         return [
-            f"security.listener_security_protocol_map={FIRST_LISTENER}:{SecurityProtocol.SASL_SSL}",
+            *((keys,) if has_remoting else ()),
+            f"security.listener_security_protocol_map={protocols}",
             f"security.ssl_certificate_file={certificate}",
             f"security.ssl_key_file={certificate}",
             f"security.sasl_enabled_mechanisms={MECHANISM}",
@@ -91,6 +103,19 @@ class Secured:
             f"access.authorizer={AuthoriserKind.ACL}",
             f"access.super_users={PRINCIPAL}",
         ]
+
+    def make_access_keys(self) -> None:
+        """Give the first user an access key, if there is none yet. Raises ConfigError."""
+        if self.access_keys_file.exists():
+            check_private("the file of access keys", str(self.access_keys_file))
+            return
+        try:
+            secret = secrets.token_urlsafe(PASSWORD_BYTES)
+            write_private(self.access_keys_file, f"{USER}:{secret}\n")
+        except OSError as error:
+            raise ConfigError(
+                f"{self.access_keys_file} can not be made: {error.strerror}"
+            ) from error
 
     def certify(self, settings: NodeSettings) -> None:
         """Give a node a certificate with its names, if it needs one. Raises ConfigError."""
@@ -151,12 +176,16 @@ def check_closed(settings: NodeSettings) -> None:
     security, access = settings.security, settings.access
     protocol = security.protocols().get(FIRST_LISTENER, SecurityProtocol.PLAINTEXT)
     mechanisms = security.of_listener(FIRST_LISTENER).sasl_enabled_mechanisms
+    of_remoting = security.protocols().get(LISTENER_NAME, SecurityProtocol.PLAINTEXT)
+    is_signed = not settings.remoting.port or of_remoting is SecurityProtocol.SASL_SSL
     for setting, is_as_wanted in (
-        ("security.listener_security_protocol_map", protocol is SecurityProtocol.SASL_SSL),
+        (
+            "security.listener_security_protocol_map",
+            protocol is SecurityProtocol.SASL_SSL and is_signed,
+        ),
         ("security.sasl_enabled_mechanisms", MECHANISM in mechanisms),
         ("access.authorizer", access.authorizer is AuthoriserKind.ACL),
         ("access.super_users", PRINCIPAL in access.super_users),
-        ("remoting.port", not settings.remoting.port),
         ("access.allow_everyone_if_no_acl_found", not access.allow_everyone_if_no_acl_found),
     ):
         if not is_as_wanted:

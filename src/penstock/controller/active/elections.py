@@ -69,6 +69,8 @@ class Round:
     """By broker, then by set id."""
     timer: Cancellable | None = None
     is_submitted: bool = False
+    joined: list[ElectionDone] = field(default_factory=list)
+    """Who else is told that it is over, with no error however it has ended."""
 
 
 class Begun(NamedTuple):
@@ -108,6 +110,17 @@ class Elections:
         """Whether a round for this set is under way."""
         return any(set_id in one.set_ids for one in self._rounds.values())
 
+    def join(self, set_id: ReplicaSetId, over: ElectionDone) -> bool:
+        """Be told when the round of a set that is under way is over; return whether there is one.
+
+        Then the set is in no round; `over` gets an error only if this controller lost the lead.
+        """
+        for one in self._rounds.values():
+            if set_id in one.set_ids:
+                one.joined.append(over)
+                return True
+        return False
+
     def is_evicting(self, broker_id: BrokerId) -> bool:
         """Whether a round is about to fence this broker."""
         return any(broker_id == dead for one in self._rounds.values() for dead, _ in one.dead)
@@ -126,8 +139,9 @@ class Elections:
         rounds, self._rounds = list(self._rounds.values()), {}
         for one in rounds:
             _cancel(one)
-            if one.done is not None:
-                one.done(error)
+            for done in (one.done, *one.joined):
+                if done is not None:
+                    done(error)
         self.reasons.clear()
         self.hurry()
         self._held_until_ms = self._failures = 0
@@ -415,6 +429,8 @@ class Elections:
             if error is None and (replica_set.master == NO_MASTER or has_failed):
                 error = NoEligibleMaster(set_id, self.reasons.get(set_id, "no member answered"))
             one.done(error)
+        for over in one.joined:
+            over(None)
         self._on_settled()
 
 

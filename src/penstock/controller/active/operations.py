@@ -8,6 +8,7 @@ Source: RocketMQ's electMaster and Kafka's ElectLeaders. Requests that change me
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from penstock.base.ids import BrokerId, ReplicaSetId
@@ -66,19 +67,30 @@ class Operations:
         except MetadataError as error:
             self.refuse(request, answered, error)
 
-    def refuse(self, request: Operation, answered: OperatorAnswered, error: MetadataError) -> None:
+    def refuse(
+        self,
+        request: Operation,
+        answered: OperatorAnswered,
+        error: MetadataError,
+        *,
+        is_begun: bool = False,
+    ) -> None:
         """Answer with an error."""
-        answered(OperationAnswer(request_id=request.request_id, error=encode_error(error)))
+        data = encode_error(error)
+        answered(OperationAnswer(request_id=request.request_id, error=data, is_begun=is_begun))
 
     def _elect(self, request: ElectRequest, answered: OperatorAnswered) -> None:
         replica_set = self._find(request.replica_set_id, request.master)
         set_id, context = replica_set.replica_set_id, self._context
         if context.has_live_master(replica_set):
+            if request.is_repeated and request.master in {NO_MASTER, replica_set.master}:
+                self._led(request, set_id, answered, None)
+                return
             raise TransferFailed(
                 set_id, f"broker {replica_set.master} leads it and is alive: ask for a transfer"
             )
-        if self._elections.is_electing(set_id):
-            raise TransferFailed(set_id, "an election is under way: look again in a moment")
+        if self._elections.join(set_id, lambda error: self._elect_again(request, answered, error)):
+            return
         broker = context.image.brokers.get(replica_set.master)
         dead = () if broker is None else ((broker.broker_id, broker.broker_epoch),)
 
@@ -89,6 +101,15 @@ class Operations:
             is_unclean=request.is_unclean,
             done=lambda error: self._led(request, set_id, answered, error),
         )
+
+    def _elect_again(
+        self, request: ElectRequest, answered: OperatorAnswered, error: MetadataError | None
+    ) -> None:
+        """The round that was waited for is over: its master may be what was asked for."""
+        if error is not None:
+            self.refuse(request, answered, error, is_begun=True)
+        else:
+            self.begin(replace(request, is_repeated=True), answered)
 
     def _transfer(self, request: TransferRequest, answered: OperatorAnswered) -> None:
         replica_set = self._find(request.replica_set_id, request.target)
@@ -125,7 +146,7 @@ class Operations:
         error: MetadataError | None,
     ) -> None:
         if error is not None:
-            self.refuse(request, answered, error)
+            self.refuse(request, answered, error, is_begun=True)
             return
         replica_set = self._context.image.replica_sets[set_id]
         text = (

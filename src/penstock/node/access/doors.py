@@ -1,4 +1,4 @@
-"""The doors of a node's Kafka listeners, and the files behind them, which may change.
+"""The doors of a node's listeners for clients, and the files behind them, which may change.
 
 settings ─► context of TLS, users of PLAIN ─► doors        read before the first client comes
 once a second: has a file changed? ─► read it again; a broken one is said, and left out
@@ -25,9 +25,16 @@ from penstock.node.access.certificates import tls_context, tls_files
 from penstock.node.access.files import Watched
 from penstock.node.access.provider_keys import FetchedKeys, read_keys
 from penstock.node.access.token_logins import TokenLogins, read_token_secrets
-from penstock.node.access.users import ScramUsers, first_users, plain_digests, sasl_users
+from penstock.node.access.users import (
+    ScramUsers,
+    access_keys,
+    first_users,
+    plain_digests,
+    sasl_users,
+)
 from penstock.node.machine import Machine
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
+from penstock.remoting.config import LISTENER_NAME
 
 LOOK_MS = 1_000
 
@@ -92,10 +99,29 @@ class NodeDoors:
 
     def _door(self, name: str, protocol: SecurityProtocol, security: SecurityConfig) -> Door:
         context = self._context(name, security) if protocol.has_tls else None
+        if protocol.has_sasl and name == LISTENER_NAME:
+            return self._signed_door(context, security)
         if protocol.has_sasl:
             return sasl_door(context, self._sasl(name, security))
         assert context is not None, "a listener without TLS and SASL has no door"
         return certificate_door(context, parse_rules(security.ssl_principal_mapping_rules))
+
+    def _signed_door(self, context: TlsContext | None, security: SecurityConfig) -> Door:
+        """Return the door of remoting clients, who sign their requests."""
+        from penstock.remoting.signed import (  # noqa: PLC0415  nothing of it without the port
+            SignedPorts,
+            signed_door,
+        )
+
+        path = security.remoting_access_keys_file
+        watched = Watched("access keys of remoting clients", (path,), lambda: access_keys(path))
+        self._watched.append(watched)
+        ports = SignedPorts(
+            keys=lambda: watched.value,
+            scheduler=self._scheduler,
+            failed_ms=security.connection_failed_authentication_delay_ms,
+        )
+        return signed_door(context, ports)
 
     def _context(self, name: str, security: SecurityConfig) -> TlsContext:
         files = tls_files(security)

@@ -5,6 +5,9 @@
     neither, and named in `security.open_listeners`  served; somebody wants it so
     neither                                          the node does not start
 
+The port for RocketMQ's clients may not be open, on this machine either, where all listeners of
+Kafka's clients ask: it leads to the same topics.
+
 SSL counts as proof only where a certificate is required of the client. What an authoriser would
 permit does not count: rules do not tell apart clients that nobody knows.
 
@@ -19,6 +22,7 @@ from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 from penstock.node.settings.settings import NodeSettings
+from penstock.remoting.config import LISTENER_NAME
 
 
 def check_exposure(settings: NodeSettings) -> None:
@@ -33,6 +37,25 @@ def check_exposure(settings: NodeSettings) -> None:
             f" security.listener_security_protocol_map={name}:SASL_SSL, or bind it to 127.0.0.1,"
             f" or permit it with security.open_listeners={name}"
         )
+    _check_side_door(settings)
+
+
+def _check_side_door(settings: NodeSettings) -> None:
+    """Raise ConfigError if RocketMQ's clients are asked nothing where all others are."""
+    security = settings.security
+    if not settings.remoting.port or LISTENER_NAME in security.open_listeners:
+        return
+    others = FIRST_LISTENER, *(one.name for one in settings.node.named_listeners())
+    if asks_clients(security, LISTENER_NAME) or not all(
+        asks_clients(security, name) for name in others
+    ):
+        return
+    raise ConfigError(
+        f"listener {LISTENER_NAME} lets in everybody, while Kafka's clients have to prove who they"
+        f" are: give it security.listener_security_protocol_map={LISTENER_NAME}:SASL_SSL and"
+        " security.remoting_access_keys_file, or permit it with"
+        f" security.open_listeners={LISTENER_NAME}"
+    )
 
 
 def reached(settings: NodeSettings) -> Iterator[NamedEndpoint]:

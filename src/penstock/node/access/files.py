@@ -2,7 +2,7 @@
 
 import logging
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -48,16 +48,22 @@ def read_private(setting: str, path: str) -> str:
 def read_users(setting: str, path: str) -> dict[str, str]:
     """Return passwords by user, of lines `user:password`; # begins a comment line."""
     found: dict[str, str] = {}
+    for number, user, password in user_lines(setting, path):
+        if user in found:
+            raise ConfigError(f"{setting} {path}: line {number} has a user that was there before")
+        found[user] = password
+    return found
+
+
+def user_lines(setting: str, path: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (number from 1, user, password) of the lines `user:password`. Raises ConfigError."""
     for number, line in enumerate(read_private(setting, path).splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         user, colon, password = line.partition(":")
         if not (user and colon and password):
             raise ConfigError(f"{setting} {path}: line {number} is no user:password")
-        if user in found:
-            raise ConfigError(f"{setting} {path}: line {number} has a user that was there before")
-        found[user] = password
-    return found
+        yield number, user, password
 
 
 class Watched(Generic[T]):

@@ -16,16 +16,19 @@ from penstock.access.scram import (
     salted_password,
     unknown_keys,
 )
+from penstock.access.signatures import SECRET_CHARS_MIN, SECRETS_MAX
+from penstock.base.errors import ConfigError
 from penstock.base.ports import Randomness
 from penstock.controller.commands.access import AlterScram, ScramUpsert
 from penstock.controller.metadata.config_records import ScramCredentialChanged, ScramMechanism
 from penstock.controller.metadata.image import ClusterImage
-from penstock.node.access.files import read_users
+from penstock.node.access.files import read_users, user_lines
 
 NUMBERS = {"SCRAM-SHA-256": ScramMechanism.SHA_256, "SCRAM-SHA-512": ScramMechanism.SHA_512}
 _SECRET_BYTES = 32
 SETTING_OF_PLAIN = "security.sasl_plain_users_file"
 SETTING_OF_FIRST = "security.scram_first_users_file"
+SETTING_OF_ACCESS_KEYS = "security.remoting_access_keys_file"
 
 assert set(NUMBERS) == set(HASHES)
 
@@ -84,6 +87,23 @@ def plain_digests(path: str) -> dict[str, bytes]:
     """Return the users of PLAIN. Raises ConfigError."""
     users = read_users(SETTING_OF_PLAIN, path)
     return {user: digest_of(password) for user, password in users.items()}
+
+
+def access_keys(path: str) -> dict[str, tuple[bytes, ...]]:
+    """Return the secrets of remoting clients by user. Raises ConfigError."""
+    found: dict[str, tuple[bytes, ...]] = {}
+    for number, user, secret in user_lines(SETTING_OF_ACCESS_KEYS, path):
+        say = f"{SETTING_OF_ACCESS_KEYS} {path}: line {number}"
+        if len(secret) < SECRET_CHARS_MIN:
+            raise ConfigError(
+                f"{say} has a secret of less than {SECRET_CHARS_MIN} characters, which can be"
+                " guessed from one request: openssl rand -hex 24 prints a good one"
+            )
+        secrets = (*found.get(user, ()), secret.encode())
+        if len(secrets) > SECRETS_MAX:
+            raise ConfigError(f"{say} has a user that was there {SECRETS_MAX} times before")
+        found[user] = secrets
+    return found
 
 
 def first_users(path: str, randomness: Randomness) -> AlterScram:

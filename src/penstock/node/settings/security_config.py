@@ -16,6 +16,7 @@ from penstock.access.sasl import MECHANISMS, OAUTHBEARER, PLAIN
 from penstock.access.scram import HASHES
 from penstock.access.tokens import KINDS, TokenRules
 from penstock.base.errors import ConfigError
+from penstock.remoting.config import LISTENER_NAME as REMOTING_LISTENER
 
 FilePath = Annotated[str, MaxLen(4096)]
 _OVERRIDE = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,64})\.(?P<key>[a-z0-9_]+)=(?P<value>.*)", re.S)
@@ -28,6 +29,7 @@ _FOR_ALL = frozenset(
         "open_listeners",
         "scram_first_users_file",
         "delegation_token_secret_file",
+        "remoting_access_keys_file",
     }
 )
 """What can not differ between listeners."""
@@ -59,7 +61,8 @@ class SecurityConfig:
     listener_security_protocol_map: tuple[str, ...] = ()
     """Protocols of listeners, each as `NAME:PROTOCOL` with `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or
     `SASL_SSL`; `kafka` is the listener of `node.host` and `node.port`. A listener that is not named
-    here is `PLAINTEXT`: everybody is let in, and nobody is known."""
+    here is `PLAINTEXT`: everybody is let in, and nobody is known. For `remoting`, the listener of
+    RocketMQ's clients, SASL means that they sign their requests by access keys."""
 
     open_listeners: tuple[str, ...] = ()
     """Listeners that may let in everybody although other machines reach them, by name, as in
@@ -120,6 +123,11 @@ class SecurityConfig:
     on all brokers: a line of 32 characters or more, as `openssl rand -hex 32` prints. Of several
     lines the first is for new tokens, and tokens of the others stay good. Refused if everybody can
     read it; read again when it changes. Without it there are no delegation tokens."""
+
+    remoting_access_keys_file: FilePath = ""
+    """Access keys of RocketMQ's clients, a line each as `user:secret`, the secret of 16 characters
+    or more; a user may have two, while clients change to a new one. Refused if everybody can read
+    it; read again when it changes."""
 
     sasl_oauthbearer_jwks_file: FilePath = ""
     """Public keys of the identity provider (JWKS) that tokens of OAUTHBEARER are checked by; read
@@ -248,8 +256,12 @@ class SecurityConfig:
             )
         if protocol.has_tls and self.ssl_client_auth != "none" and not self.ssl_authority_file:
             raise ConfigError(f"{say} and asks for certificates: give security.ssl_authority_file")
-        if not protocol.has_sasl:
-            return
+        if protocol.has_sasl and name != REMOTING_LISTENER:
+            self._check_sasl(say, protocol)
+        elif protocol.has_sasl and not self.remoting_access_keys_file:
+            raise ConfigError(f"{say}: give security.remoting_access_keys_file")
+
+    def _check_sasl(self, say: str, protocol: SecurityProtocol) -> None:
         if not self.sasl_enabled_mechanisms:
             raise ConfigError(f"{say}: give security.sasl_enabled_mechanisms")
         if OAUTHBEARER in self.sasl_enabled_mechanisms:

@@ -42,6 +42,8 @@ from penstock.storage.config import LogConfig
 from penstock.tier.config import TierConfig
 from penstock.transactions.config import TransactionConfig
 
+_SASL_OF_REMOTING = (f"{LISTENER_NAME}.sasl_", f"{LISTENER_NAME}.connections_max_reauth_ms")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
@@ -115,12 +117,12 @@ class NodeSettings:
                 f"node.listeners names {len(named)} listeners: {LISTENERS_MAX} is the most, and"
                 " remoting.port is one of them"
             )
-        own = {one for one in self.security.listeners if one.startswith(f"{LISTENER_NAME}.")}
-        if LISTENER_NAME in self.security.protocols() or own:
-            raise ConfigError(
-                f"security: clients of the listener {LISTENER_NAME} can not say who they are, and"
-                " it has no TLS: leave it out, and bind it where only those come who may"
-            )
+        for one in self.security.listeners:
+            if one.startswith(_SASL_OF_REMOTING):
+                raise ConfigError(
+                    f"security.listeners: {one!r} has no effect: clients of {LISTENER_NAME} sign"
+                    " by the access keys of security.remoting_access_keys_file"
+                )
 
 
 def _check_listeners_of_net(net: NetLimits, names: set[str]) -> None:

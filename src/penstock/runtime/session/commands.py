@@ -5,13 +5,15 @@ never sent, is sent elsewhere until `command_timeout_ms`. A command without an a
 committed: it is repeated only if that has no further effect (REPEATABLE). Any other, such as
 CreateTopics, whose repetition would be refused because the topic exists, fails with
 MetadataTimeout, and the caller has to check. So does a repeatable one that no controller accepts
-after a lost answer, and so does an operation.
+after a lost answer, and so does an operation. An operation whose controller has lost the lead is
+sent to the next one, which is told that it had begun.
 
 If the active controller is this process, its driver is called directly.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from penstock.base.ids import PeerId, RequestId
@@ -28,7 +30,13 @@ from penstock.controller.errors import (
     RefusedCommand,
 )
 from penstock.controller.replicated_log import MachineIndex
-from penstock.controller.session import OperationAnswer, StatusAnswer, StatusRequest, Submit
+from penstock.controller.session import (
+    ElectRequest,
+    OperationAnswer,
+    StatusAnswer,
+    StatusRequest,
+    Submit,
+)
 from penstock.runtime.session.active import ActiveTracker
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import AnswerLost, ControllerSession, NoSession
@@ -199,12 +207,22 @@ class SessionCommands:
     async def _operate(self, make: Callable[[RequestId], Operation]) -> str:
         began_ms = self._clock.monotonic_ms()
         delay_ms = _RETRY_MS_MIN
+        is_begun = False
+
+        def asked(request_id: RequestId) -> Operation:
+            request = make(request_id)
+            if is_begun and isinstance(request, ElectRequest):
+                return replace(request, is_repeated=True)
+            return request
+
         while True:
             news, target = self._tracker.news, self._tracker.active_id
             try:
-                answer = await self._session(target).ask(make)
-                if isinstance(answer, OperationAnswer) and not answer.error:
-                    return answer.text
+                answer = await self._session(target).ask(asked)
+                if isinstance(answer, OperationAnswer):
+                    if not answer.error:
+                        return answer.text
+                    is_begun = is_begun or answer.is_begun
                 raise _error_of(answer)
             except (AnswerLost, LeadershipLost) as error:
                 raise MetadataTimeout(self._clock.monotonic_ms() - began_ms) from error

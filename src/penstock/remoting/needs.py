@@ -1,0 +1,62 @@
+"""Which permission each request of a remoting client needs: the table that tests hold handlers to.
+
+A request needs those of the row that belong to what it names. A retry topic belongs to its group:
+instead of what the row has of the topic, Read on the group is needed. Where EITHER has a code, one
+of the row's permissions to create suffices.
+
+Handlers ask the gate, and not this table. tests/remoting/test_needs.py compares what they ask with
+their rows, and takes each permission of a row from a client. The page
+docs/operations/permissions.md is written from it.
+
+Source: RocketMQ `DefaultAuthorizationContextBuilder`. Departures: permissions are those of Kafka's
+model, so that one rule counts for clients of both kinds; whom a client asks for routes has to
+permit Describe as well, and who takes part in a group Read.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.broker.access import Operation, Resource
+from penstock.remoting.wire.codes import RequestCode
+
+Need = tuple[Operation, Resource]
+
+READ_TOPIC: Final = (Operation.READ, Resource.TOPIC)
+WRITE_TOPIC: Final = (Operation.WRITE, Resource.TOPIC)
+DESCRIBE_TOPIC: Final = (Operation.DESCRIBE, Resource.TOPIC)
+CREATE_TOPIC: Final = (Operation.CREATE, Resource.TOPIC)
+CREATE_CLUSTER: Final = (Operation.CREATE, Resource.CLUSTER)
+READ_GROUP: Final = (Operation.READ, Resource.GROUP)
+DESCRIBE_CLUSTER: Final = (Operation.DESCRIBE, Resource.CLUSTER)
+
+
+def _needs(*needs: Need) -> frozenset[Need]:
+    return frozenset(needs)
+
+
+NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
+    RequestCode.SEND_MESSAGE: _needs(WRITE_TOPIC),
+    RequestCode.PULL_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.QUERY_CONSUMER_OFFSET: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.UPDATE_CONSUMER_OFFSET: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _needs(DESCRIBE_TOPIC),
+    RequestCode.GET_MAX_OFFSET: _needs(DESCRIBE_TOPIC),
+    RequestCode.GET_MIN_OFFSET: _needs(DESCRIBE_TOPIC),
+    RequestCode.HEART_BEAT: _needs(READ_GROUP),
+    RequestCode.UNREGISTER_CLIENT: _needs(),
+    RequestCode.CONSUMER_SEND_MSG_BACK: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: _needs(READ_GROUP),
+    RequestCode.LOCK_BATCH_MQ: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.UNLOCK_BATCH_MQ: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.CHECK_CLIENT_CONFIG: _needs(),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _needs(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER),
+    RequestCode.GET_BROKER_CLUSTER_INFO: _needs(DESCRIBE_CLUSTER),
+    RequestCode.SEND_MESSAGE_V2: _needs(WRITE_TOPIC),
+    RequestCode.SEND_BATCH_MESSAGE: _needs(WRITE_TOPIC),
+    RequestCode.LITE_PULL_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+}
+
+EITHER: Final[Mapping[RequestCode, tuple[Need, Need]]] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: (CREATE_TOPIC, CREATE_CLUSTER),
+}
+"""A topic that is missing is created by whoever may create it, by name or on the cluster."""

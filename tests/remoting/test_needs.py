@@ -1,0 +1,184 @@
+"""What each request of a remoting client asks the gate for: the rows of remoting/needs.py."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.broker.access import OPERATIONS_ON, Operation, PermitsAll, Requester, Resource
+from penstock.remoting.dispatch import _MODULES
+from penstock.remoting.ids import locator_of
+from penstock.remoting.needs import EITHER, NEEDS, READ_TOPIC, Need
+from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
+from tests.live_node import LiveNode
+from tests.remoting.served import SET, Remote, pulled, running_remoting_node, sent
+
+TOPIC, GROUP, CLIENT = "topic", "group", "client"
+PLACE = {"topic": TOPIC, "queueId": 0, "bname": SET}
+OF_GROUP = PLACE | {"consumerGroup": GROUP}
+
+
+class Case(NamedTuple):
+    """A request; `{}` in a field stands for a name that nobody has had."""
+
+    fields: dict[str, Any]
+    body: bytes = b"b"
+
+
+def as_json(**members: Any) -> bytes:
+    return json.dumps(members).encode()
+
+
+LOCKS = Case(
+    {},
+    as_json(
+        consumerGroup=GROUP,
+        clientId=CLIENT,
+        mqSet=[{"topic": TOPIC, "brokerName": SET, "queueId": 0}],
+    ),
+)
+HEARTBEAT = Case({}, as_json(clientID=CLIENT, consumerDataSet=[{"groupName": GROUP}]))
+CASES: dict[RequestCode, list[Case]] = {
+    RequestCode.SEND_MESSAGE: [Case(PLACE | {"sysFlag": 0, "bornTimestamp": 1, "flag": 0})],
+    RequestCode.SEND_MESSAGE_V2: [Case(sent(TOPIC))],
+    RequestCode.SEND_BATCH_MESSAGE: [
+        Case(sent(TOPIC, m=True), encode_batch([BatchedMessage(0, b"b", "")]))
+    ],
+    RequestCode.PULL_MESSAGE: [Case(pulled(TOPIC, consumerGroup=GROUP))],
+    RequestCode.LITE_PULL_MESSAGE: [Case(pulled(TOPIC, consumerGroup=GROUP))],
+    RequestCode.QUERY_CONSUMER_OFFSET: [Case(OF_GROUP)],
+    RequestCode.UPDATE_CONSUMER_OFFSET: [Case(OF_GROUP | {"commitOffset": 0})],
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: [Case(PLACE | {"timestamp": 1})],
+    RequestCode.GET_MAX_OFFSET: [Case(PLACE)],
+    RequestCode.GET_MIN_OFFSET: [Case(PLACE)],
+    RequestCode.HEART_BEAT: [HEARTBEAT],
+    RequestCode.UNREGISTER_CLIENT: [Case({"clientID": "other", "consumerGroup": GROUP})],
+    RequestCode.CONSUMER_SEND_MSG_BACK: [
+        Case(
+            {
+                "group": GROUP,
+                "originTopic": TOPIC,
+                "offset": locator_of(0, 0),
+                "delayLevel": 3,
+                "maxReconsumeTimes": 16,
+            }
+        )
+    ],
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: [Case({"consumerGroup": GROUP})],
+    RequestCode.LOCK_BATCH_MQ: [LOCKS],
+    RequestCode.UNLOCK_BATCH_MQ: [LOCKS],
+    RequestCode.CHECK_CLIENT_CONFIG: [
+        Case({}, as_json(subscriptionData={"topic": TOPIC, "subString": "*"}))
+    ],
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: [Case({"topic": TOPIC}), Case({"topic": "missing-{}"})],
+    RequestCode.GET_BROKER_CLUSTER_INFO: [Case({})],
+}
+LEFT_OUT = {(RequestCode.LOCK_BATCH_MQ, READ_TOPIC), (RequestCode.UNLOCK_BATCH_MQ, READ_TOPIC)}
+"""Where an answer leaves out the queues of topics that are not permitted."""
+
+
+class Denies(PermitsAll):
+    """Denies what it is told to, and remembers what it was asked."""
+
+    permits_all = False
+
+    def __init__(self, denied: frozenset[Need] = frozenset()) -> None:
+        self._denied = denied
+        self.asked: set[Need] = set()
+
+    def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
+        assert operation in OPERATIONS_ON[resource]
+        self.asked.add((operation, resource))
+        return (operation, resource) not in self._denied
+
+
+class World:
+    """A node with a topic that has a message, and a client that is a member of a group."""
+
+    def __init__(self, node: LiveNode, remote: Remote) -> None:
+        self.node, self.remote = node, remote
+        self._missing = 0
+        for code in (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2):
+            assert self.ask(code, CASES[code][0]).code == ResponseCode.SUCCESS
+        self.ask(RequestCode.HEART_BEAT, HEARTBEAT)
+
+    def ask(self, code: RequestCode, case: Case) -> Command:
+        self._missing += 1
+        fields = {
+            name: value.format(self._missing) if isinstance(value, str) else value
+            for name, value in case.fields.items()
+        }
+        return self.remote.ask_among(code, fields, case.body)
+
+    def ask_denied(self, code: RequestCode, case: Case, *denied: Need) -> tuple[Command, set[Need]]:
+        """Ask with these permissions taken away; return the answer, and all that was asked for."""
+        broker, denies = self.node.broker, Denies(frozenset(denied))
+        self.node.call(lambda: setattr(broker, "authoriser", denies))
+        try:
+            return self.ask(code, case), denies.asked
+        finally:
+            self.node.call(lambda: setattr(broker, "authoriser", PermitsAll()))
+
+    def topics(self) -> set[str]:
+        return self.node.call(lambda: set(self.node.broker.metadata.topics_by_name))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("needs")
+    with (
+        running_remoting_node(directory, "broker.auto_create_topics=true") as (node, address),
+        closing(Remote(address)) as remote,
+    ):
+        yield World(node, remote)
+
+
+def test_every_code_that_is_handled_has_a_row_and_a_case() -> None:
+    handled = {RequestCode(code) for module in _MODULES for code in module.CODES}
+    assert handled == set(NEEDS) == set(CASES)
+
+
+@pytest.mark.parametrize("code", NEEDS, ids=lambda code: code.name.lower())
+def test_a_request_asks_for_its_row_and_nothing_else(world: World, code: RequestCode) -> None:
+    asked: set[Need] = set()
+    for case in CASES[code]:
+        answer, all_asked = world.ask_denied(code, case)
+        assert answer.code != ResponseCode.NO_PERMISSION
+        asked |= all_asked
+        for need in NEEDS[code]:
+            asked |= world.ask_denied(code, case, need)[1]
+    assert asked == NEEDS[code]
+
+
+@pytest.mark.parametrize(
+    ("code", "need"),
+    [(code, need) for code, needs in NEEDS.items() for need in sorted(needs)],
+    ids=lambda one: "-".join(
+        part.name.lower() for part in (one if isinstance(one, tuple) else [one])
+    ),
+)
+def test_a_request_without_one_permission_is_refused_and_nothing_happens(
+    world: World, code: RequestCode, need: Need
+) -> None:
+    before, locks = world.topics(), world.node.node._remoting.locks.count  # type: ignore[union-attr]
+    either = EITHER.get(code, ())
+    denied = either if need in either else (need,)
+    answer, _ = world.ask_denied(code, CASES[code][-1], *denied)
+    if need in either:
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        one = next(other for other in either if other != need)
+        told = world.ask_denied(code, CASES[code][-1], one)[0]
+        assert told.code == ResponseCode.SUCCESS, "the other one suffices"
+        return
+    if (code, need) in LEFT_OUT:
+        assert answer.code == ResponseCode.SUCCESS
+        assert b"queueId" not in bytes(answer.body)
+    else:
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.body == b""
+    assert world.topics() == before
+    assert world.node.node._remoting.locks.count == locks  # type: ignore[union-attr]
