@@ -235,17 +235,18 @@ def test_a_half_message_whose_confirmation_is_not_known_is_as_the_log_says(
     assert asked_about == {b"first", b"late"}
 
 
+@pytest.mark.parametrize("failed", [{2}, {2, 3}, {2, 4}])
 def test_a_copy_that_could_not_be_appended_is_written_before_anything_else(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: set[int]
 ) -> None:
-    """A segment ends between the decision and its copy, and the next one is not ready."""
+    """A segment ends between the decision and its copy, and the next one is not ready yet."""
     remote, _ = remotings(cluster)
     named, later = taken(cluster, remote), taken(cluster, remote, b"later")
     append, calls = append_batch, []
 
     def failing(*arguments: Any) -> Any:
         calls.append(arguments)
-        if len(calls) == 2:
+        if len(calls) in failed:
             raise SegmentNotReady("log")
         return append(*arguments)
 

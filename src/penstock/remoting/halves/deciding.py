@@ -96,7 +96,8 @@ class Deciding:
         try:
             self._claim(work, found, record)
         except (RecordError, UnknownPartition):
-            self._add(Decided(found.half.number, Outcome.DROP))
+            if work.number not in self._claimed:
+                self._add(Decided(work.number, Outcome.DROP))
 
     def note_check(self, found: OpenHalf, due_ms: int) -> None:
         """Note that a producer was asked."""

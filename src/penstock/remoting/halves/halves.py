@@ -54,6 +54,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class _Budget:
+    """What a look may take, of all sets together; each set is the first one in its turn."""
+
+    def __init__(self) -> None:
+        self.checks = CHECKS_A_LOOK
+        self.looked_at = LOOKED_AT
+
+
 class Halves:
     """See the module; one for each front."""
 
@@ -65,6 +73,7 @@ class Halves:
         self.times = Times()
         self.producers: Producers[Connection] = Producers()
         self._led: dict[HostedPartition, LedHalves] = {}
+        self._turn = 0
         self.counts: Counter[str] = Counter()
         """What was `taken` and decided here, by outcome, and `check`: producers that were asked."""
 
@@ -100,11 +109,13 @@ class Halves:
         self.producers.expire(self._broker.clock.monotonic_ms())
         for hosted in [one for one, led in self._led.items() if not led.is_current]:
             self._led.pop(hosted).end()
-        checks = CHECKS_A_LOOK
-        for hosted in self._led_places():
-            led = self._of(hosted)
+        led_here = list(self._led_places())
+        budget = _Budget()
+        self._turn += 1
+        for at in range(len(led_here)):
+            led = self._of(led_here[(at + self._turn) % len(led_here)])
             if led.is_ready:
-                checks -= self._look_at(led, now_ms, checks)
+                self._look_at(led, now_ms, budget)
             led.tidy(now_ms)
 
     def waiting(self) -> int:
@@ -159,28 +170,27 @@ class Halves:
 
     # --- what is due ---------------------------------------------------------------------------
 
-    def _look_at(self, led: LedHalves, now_ms: int, most: int) -> int:
-        """See to what is due, with so many checks at most; return how many were begun."""
-        begun = 0
-        for found in led.halves.due(now_ms, LOOKED_AT):
-            if begun == most:
+    def _look_at(self, led: LedHalves, now_ms: int, budget: _Budget) -> None:
+        """See to what is due, as far as the budget goes."""
+        for found in led.halves.due(now_ms, budget.looked_at):
+            if not budget.checks:
                 break
+            budget.looked_at -= 1
             number, half = found.half.number, found.half
             led.halves.postpone(number, now_ms + ABSENT_MS)
             try:
                 if half.checks >= self.times.checks_max or now_ms - found.taken_ms >= KEPT_MS:
                     self._discard(led, number)
-                    begun += 1
+                    budget.checks -= 1
                     continue
                 topic = self._topic(half)
                 connection = None if topic is None else self._producer(half, topic)
                 if connection is not None:
                     led.add(Check(number, connection))
-                    begun += 1
+                    budget.checks -= 1
             except PlatformError as error:
                 log.info("half message %d: %s", number, error)
                 break
-        return begun
 
     def _topic(self, half: Half) -> HostedTopic | None:
         return self._broker.partitions.by_id.get(half.topic_id)

@@ -132,6 +132,7 @@ class Loading:
     def _apply(self, batch: memoryview) -> None:
         decisions: list[Owed] = []
         has_decisions = False
+        before = {one.decided.number: one.half for one in self._last}
         for one in iter_records(batch):
             if one.offset < self._next:
                 continue
@@ -142,6 +143,8 @@ class Loading:
             about = self.halves.apply(event, one.offset, one.timestamp_ms)
             if isinstance(event, Decided):
                 has_decisions = True
+                # Decided again, since the copy was missing: it may be missing once more.
+                about = about or before.get(event.number)
                 if about is not None and event.offset != NO_COPY:
                     decisions.append(Owed(event, about))
             elif isinstance(event, Settled):

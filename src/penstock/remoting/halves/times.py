@@ -22,7 +22,7 @@ OF_GROUP_MAX: Final = 20_000
 CHECKS_A_LOOK: Final = 100
 """Ten looks a second: 1,000 checks."""
 LOOKED_AT: Final = 1_000
-"""Half messages of a set that are looked at in one turn: a few milliseconds."""
+"""Half messages that are looked at in one turn: a few milliseconds."""
 MOVED_BEHIND: Final = 100_000
 """A half message with so many records behind it moves to the end: what a new master reads is no
 more than these, and disks are freed."""
