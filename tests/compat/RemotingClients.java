@@ -12,6 +12,12 @@
 //   giving ADDRESS TOPIC GROUP COUNT MOST   the same by a consumer that keeps the order of queues
 //   retrying ADDRESS TOPIC GROUP COUNT      send so many, fail with each the first time; once a
 //                                           line has come in, end when all were consumed
+//   transactions ADDRESS TOPIC GROUP COUNT ANSWER
+//                                           send so many half messages: the first is committed, the
+//                                           second rolled back, the third left open, and so on; a
+//                                           check is answered COMMIT, ROLLBACK or UNKNOWN; ends when
+//                                           a line comes in
+//   abandoned ADDRESS TOPIC GROUP COUNT     send so many half messages and end without a decision
 //   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
 //                                           that was acknowledged has been consumed
 
@@ -37,7 +43,10 @@ import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -56,6 +65,8 @@ public class RemotingClients {
             case "failing" -> failing(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
             case "giving" -> giving(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
             case "retrying" -> retrying(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "transactions" -> transactions(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), rest[4]);
+            case "abandoned" -> abandoned(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "through" -> through(rest[0], rest[1], rest[2]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
@@ -273,6 +284,66 @@ public class RemotingClients {
         producer.shutdown();
         consumer.shutdown();
         tell(Map.of("left", open.size()));
+    }
+
+    private static TransactionMQProducer transactional(
+        String address, String group, int open, LocalTransactionState answer) throws Exception {
+        TransactionMQProducer producer = new TransactionMQProducer(group);
+        producer.setNamesrvAddr(address);
+        producer.setSendMsgTimeout(30_000);
+        producer.setPollNameServerInterval(1_000);
+        producer.setHeartbeatBrokerInterval(1_000);
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object number) {
+                return switch (open == 1 ? 2 : (Integer) number % 3) {
+                    case 0 -> LocalTransactionState.COMMIT_MESSAGE;
+                    case 1 -> LocalTransactionState.ROLLBACK_MESSAGE;
+                    default -> LocalTransactionState.UNKNOW;
+                };
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                Map<String, Object> told = new TreeMap<>();
+                told.put("checked", new String(message.getBody(), StandardCharsets.UTF_8));
+                told.put("transaction", message.getTransactionId());
+                told.put("topic", message.getTopic());
+                told.put("colour", message.getUserProperty("colour"));
+                told.put("times", message.getProperty("TRANSACTION_CHECK_TIMES"));
+                tell(told);
+                return answer;
+            }
+        });
+        producer.start();
+        return producer;
+    }
+
+    private static void sendHalves(TransactionMQProducer producer, String topic, int count)
+        throws Exception {
+        for (int n = 0; n < count; n++) {
+            tellSent("half " + n, producer.sendMessageInTransaction(message(topic, "half", n), n));
+        }
+    }
+
+    private static void transactions(String address, String topic, String group, int count, String answer)
+        throws Exception {
+        LocalTransactionState state = switch (answer) {
+            case "COMMIT" -> LocalTransactionState.COMMIT_MESSAGE;
+            case "ROLLBACK" -> LocalTransactionState.ROLLBACK_MESSAGE;
+            default -> LocalTransactionState.UNKNOW;
+        };
+        TransactionMQProducer producer = transactional(address, group, 0, state);
+        sendHalves(producer, topic, count);
+        System.in.read();
+        producer.shutdown();
+    }
+
+    private static void abandoned(String address, String topic, String group, int count)
+        throws Exception {
+        TransactionMQProducer producer = transactional(address, group, 1, LocalTransactionState.UNKNOW);
+        sendHalves(producer, topic, count);
+        producer.shutdown();
     }
 
     private static void through(String address, String topic, String group) throws Exception {

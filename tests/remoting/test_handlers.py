@@ -149,7 +149,7 @@ def test_a_one_way_message_is_stored_and_not_answered(remote: Remote, topic: str
     ("fields", "body", "refusal"),
     [
         ({}, b"", ResponseCode.MESSAGE_ILLEGAL),
-        ({"f": 4}, b"b", ResponseCode.MESSAGE_ILLEGAL),
+        ({"f": 12}, b"b", ResponseCode.MESSAGE_ILLEGAL),
         ({"i": "DELAY\x01x\x02"}, b"b", ResponseCode.MESSAGE_ILLEGAL),
         ({"i": "rmq.x\x013\x02"}, b"b", ResponseCode.MESSAGE_ILLEGAL),
         ({"i": "x\x01" + "y" * 32_768}, b"b", ResponseCode.MESSAGE_ILLEGAL),

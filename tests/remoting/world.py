@@ -24,6 +24,7 @@ class RemotingWire(Wire):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[Command] = []
+        self.pinned_bytes = 0
 
     def reserve(self) -> ReplySlot:
         return ReplySlot(self)

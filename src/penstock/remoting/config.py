@@ -38,6 +38,18 @@ class RemotingConfig:
     advertised_port: Annotated[int, Ge(0), Le(_PORT_MAX)] = 0
     """Port advertised to these clients; 0 means `remoting.port`."""
 
+    transaction_first_check_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 6_000
+    """After how long a producer is first asked about a half message that it has not decided, unless
+    the message says so itself (`CHECK_IMMUNITY_TIME_IN_SECONDS`). Shorter than its local
+    transactions take: it is asked about those under way."""
+
+    transaction_check_interval_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 30_000
+    """After how long it is asked again."""
+
+    transaction_checks_max: Annotated[int, Ge(1), Le(1_000)] = 15
+    """How often it is asked. A half message that is not decided then is discarded: it is in
+    `rmq.transactions.discarded`, and consumers never see it."""
+
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""
         return (NamedEndpoint(LISTENER_NAME, self.host, self.port),) if self.port else ()

@@ -25,6 +25,7 @@ from penstock.remoting.errors import MalformedFrame
 from penstock.remoting.front import OTHER, RemotingFront
 from penstock.remoting.handlers import (
     clients,
+    end_transaction,
     locks,
     offsets,
     pull,
@@ -49,6 +50,7 @@ producer of Java 10,000 sends at most; each takes about 1 KiB beside its message
 Handle = Callable[[RemotingContext, Command, Reply], None]
 _MODULES: Final[tuple[ModuleType, ...]] = (
     clients,
+    end_transaction,
     locks,
     offsets,
     pull,

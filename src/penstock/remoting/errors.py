@@ -5,6 +5,10 @@
       MalformedBody(reason)    the command can be read, and what it carries can not: it is refused
       IllegalMessage(reason)   a message that RocketMQ refuses too, or that has no place in a record
       MessageGone(reason)      a message that is sent back, and is not where its client says
+      WrongHalf(reason)        a decision about a half message that is not its client's
+      AlreadyDecided(reason)   a decision that contradicts the one before
+      HalvesNotReady(reason)   half messages of the set are being read by its new master
+      TooManyHalves(reason)    no more half messages before others are decided
       SendTimedOut             messages that were appended and not confirmed
 
 Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
@@ -37,6 +41,22 @@ class IllegalMessage(RemotingError):
 
 class MessageGone(RemotingError):
     """There is no such message, or there is none any more."""
+
+
+class WrongHalf(RemotingError):
+    """The half message is not the one that the client means, or of another group or topic."""
+
+
+class AlreadyDecided(RemotingError):
+    """The half message was committed, rolled back or discarded before."""
+
+
+class HalvesNotReady(RemotingError):
+    """The master does not know yet which half messages wait."""
+
+
+class TooManyHalves(RemotingError):
+    """Too many half messages, or decisions, wait."""
 
 
 class SendTimedOut(RemotingError):

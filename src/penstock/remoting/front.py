@@ -10,6 +10,7 @@
     places      partitions of retry topics, dead letters and delay levels
     holding     messages that are to wait, on their way
     delivery    messages whose time has come
+    halves      half messages of transactions, and their producers
 
 Source: ours. The broker does not know its fronts.
 """
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.remoting.halves.halves import Halves
 from penstock.remoting.held import HeldRequests
 from penstock.remoting.later.delivery import Delivery
 from penstock.remoting.later.holding import Holding
@@ -79,6 +81,7 @@ class RemotingFront:
         self.places = Places(broker, spawn)
         self.holding = Holding(broker, self.places, self.sending)
         self.delivery = Delivery(broker)
+        self.halves = Halves(broker, self.places, self.sending, self)
         self.sent_back: Counter[str] = Counter()
         """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
@@ -87,7 +90,8 @@ class RemotingFront:
     @property
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
-        return self.held.bytes_now + self.members.bytes_now + self.locks.count * LOCK_BYTES
+        of_groups = self.members.bytes_now + self.halves.bytes_now
+        return self.held.bytes_now + of_groups + self.locks.count * LOCK_BYTES
 
     def use_memory(self, bytes_max: int) -> None:
         """Let unanswered requests have half of so many bytes, and members of groups the rest."""
@@ -133,11 +137,13 @@ class RemotingFront:
     def on_close(self, connection: Connection) -> None:
         """Forget a client whose connection has ended."""
         self.tell_members(self.members.closed(connection))
+        self.halves.producers.closed(connection)
 
     def _expire(self, now_ms: int) -> None:
         self.tell_members(self.members.expire(now_ms))
         self.locks.expire(now_ms)
         self.delivery.look()
+        self.halves.look()
         gone = [one for one in self._queues if one not in self.broker.metadata.topics_by_id]
         for topic_id in gone:
             del self._queues[topic_id]

@@ -1,16 +1,16 @@
 """PlaceInternal: a partition of Penstock's own topic in the replica set that needs it.
 
 The state of shares, and of the tier's copies, is in the replica set of the data that it is about,
-so that both have one master and one log. So are messages that wait for their time. A set gets its
-partition when the first of them is wanted; partitions are numbered in the order in which sets were,
-and stay where they are.
+so that both have one master and one log. So are messages that wait for their time, or to be
+decided. A set gets its partition when the first of them is wanted; partitions are numbered in the
+order in which sets were, and stay where they are.
 
 Neither the load of sets nor the limits of partitions count here: there is one for each set, which
 its shares, or its copies, need.
 
-Retry topics and dead letters of RocketMQ's groups are placed in the same way, and else they are
-topics as others are: clients may read, write, change and delete them, and limits count, since there
-are as many as groups.
+Retry topics and dead letters of RocketMQ's groups, and discarded messages, are placed in the same
+way, and else they are topics as others are: clients may read, write, change and delete them, and
+limits count, since there are as many as groups.
 
 Source: our own (ADR 0096, 0121, 0127); Kafka's `__share_group_state` has a fixed number of
 partitions.
@@ -30,6 +30,8 @@ from penstock.controller.commands.placement import Placement
 from penstock.controller.commands.topic_names import (
     DEAD_LETTER_PREFIX,
     DELAY_TOPICS,
+    DISCARDED_TOPIC,
+    HALF_TOPIC,
     PLACED_CONFIGS,
     RETRY_PREFIX,
     SHARE_STATE_TOPIC,
@@ -43,7 +45,7 @@ from penstock.controller.metadata.records import (
     TopicCreated,
 )
 
-PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC, TIER_STATE_TOPIC, *DELAY_TOPICS})
+PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC, TIER_STATE_TOPIC, HALF_TOPIC, *DELAY_TOPICS})
 """Those whose partitions follow the data. A hash decides which partition of the others is whose."""
 
 
@@ -58,7 +60,8 @@ def place_internal(context: CommandContext, command: PlaceInternal) -> Result[in
             letters.
     """
     name, set_id = command.topic, command.replica_set_id
-    is_internal = not name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+    is_clients = name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)) or name == DISCARDED_TOPIC
+    is_internal = not is_clients
     if is_internal and name not in PLACED_TOPICS:
         raise InvalidMetadataRequest(f"partitions of '{name}' are not placed one by one")
     if set_id not in context.image.replica_sets:

@@ -16,9 +16,12 @@ SHARE_STATE_TOPIC = "__share_state"
 TIER_STATE_TOPIC = "__tier_state"
 DELAY_TOPICS = tuple(f"__delayed_{level}" for level in range(1, 19))
 """Where messages of RocketMQ's clients wait: one topic for each of the 18 delay levels."""
+HALF_TOPIC = "__half_messages"
+"""Where half messages of their transactions wait."""
 INTERNAL_TOPICS = frozenset(
     {
         *DELAY_TOPICS,
+        HALF_TOPIC,
         GROUP_OFFSETS_TOPIC,
         TRANSACTION_STATE_TOPIC,
         SHARE_STATE_TOPIC,
@@ -32,10 +35,12 @@ RETRY_PREFIX = "rmq.retry."
 """And a group of RocketMQ's clients: what they send back, to consume it again."""
 DEAD_LETTER_PREFIX = "rmq.dlq."
 """And such a group: what it could not consume at all."""
+DISCARDED_TOPIC = "rmq.transactions.discarded"
+"""Half messages that nobody has decided in time."""
 
 PLACED_CONFIGS = {"max.message.bytes": str(64 << 20)}
-"""Of retry topics, dead letters and what waits: a message that its own topic has taken, which may
-permit more than others do, must have a place there."""
+"""Of retry topics, dead letters, what is discarded and what waits: a message that its own topic has
+taken, which may permit more than others do, must have a place there."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -45,6 +45,7 @@ def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
         front.members.bytes_now,
     )
     yield from _retry_metrics(front)
+    yield from _half_metrics(front)
 
 
 def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:
@@ -78,4 +79,39 @@ def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:
         "penstock_remoting_delayed_late_seconds",
         "For how long the first message that is due has been waiting to be delivered.",
         delivery.late_ms() / 1000,
+    )
+
+
+def _half_metrics(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what is counted of half messages."""
+    halves = front.halves
+    counted = CounterMetricFamily(
+        "penstock_remoting_half_messages",
+        "Half messages of transactions: taken; committed and rolled back by their producers;"
+        " discarded, since nobody has decided them; dropped with their topic.",
+        labels=["outcome"],
+    )
+    names = {"taken": "taken", "commit": "committed", "rollback": "rolled_back"}
+    for key, name in (names | {"discard": "discarded", "drop": "dropped"}).items():
+        counted.add_metric([name], halves.counts[key])
+    yield counted
+    yield CounterMetricFamily(
+        "penstock_remoting_half_checks",
+        "Questions to producers what has become of a transaction.",
+        halves.counts["check"],
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_half_waiting",
+        "Half messages that wait for their decision in the sets that are led here.",
+        halves.waiting(),
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_half_oldest_age_seconds",
+        "For how long the oldest of them has been waiting.",
+        halves.oldest_age_ms() / 1000,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_producers",
+        "Producers of remoting clients, by their heartbeats to this node.",
+        halves.producers.count,
     )

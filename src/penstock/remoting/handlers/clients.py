@@ -34,9 +34,10 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             reply()
         case RequestCode.UNREGISTER_CLIENT:
             group = command.fields.get("consumerGroup", "")
-            changed = context.front.members.leave(
-                text(command, "clientID"), group, context.connection
-            )
+            client_id = text(command, "clientID")
+            changed = context.front.members.leave(client_id, group, context.connection)
+            producer_group = command.fields.get("producerGroup", "")
+            context.front.halves.producers.leave(client_id, producer_group, context.connection)
             reply()
         case RequestCode.CHECK_CLIENT_CONFIG:
             _check_subscription(command, reply)
@@ -65,4 +66,5 @@ def _note(context: RemotingContext, command: Command) -> list[str]:
     for group in heartbeat.consumers:
         check(context, Operation.READ, Resource.GROUP, group.group_name)
     now_ms = context.broker.clock.monotonic_ms()
+    context.front.halves.producers.note(heartbeat, context.connection, now_ms)
     return context.front.members.note(heartbeat, context.connection, now_ms)

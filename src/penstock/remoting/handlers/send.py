@@ -3,7 +3,8 @@
 The answer comes when the set has confirmed them; it names the queue, the offset of the first one
 and an offset id of each. A message with a delay level waits for its time first
 (later/holding.py); the answer has its offset among those that wait, and an id that names no place.
-Delivery at any other time, and half messages of transactions, are refused.
+Delivery at any other time is refused. A half message of a transaction waits for its decision
+(halves/halves.py); the answer has its number, and an id that END_TRANSACTION is to name.
 
 A consumer that can not send a message back sends it to its retry topic: once it was consumed as
 often as its group may, it is a dead letter instead, whatever queue it names.
@@ -21,6 +22,7 @@ from penstock.record.build import Record
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, find_topic, led_queue
+from penstock.remoting.halves.sending import half_of, is_half
 from penstock.remoting.ids import NOT_ADDRESSABLE, locator_of, offset_id
 from penstock.remoting.later.delayed import level_of
 from penstock.remoting.later.group_topics import retry_group
@@ -43,6 +45,7 @@ CODES: Final = (
     RequestCode.SEND_BATCH_MESSAGE,
 )
 _LONG_NAMES: Final = {
+    "a": "producerGroup",
     "b": "topic",
     "e": "queueId",
     "f": "sysFlag",
@@ -55,7 +58,6 @@ _LONG_NAMES: Final = {
 }
 ID_CHARS_MAX: Final = 255
 """Of a message's own id in an answer: Java's clients have 32. It is kept until the answer."""
-_TRANSACTION_BITS: Final = 4 | 8
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -64,8 +66,6 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         command = _short(command)
     topic = find_topic(context, text(command, "b"), Operation.WRITE)
     found = led_queue(context, topic, command.fields.get("n"), number(command, "e"))
-    if number(command, "f", 0) & _TRANSACTION_BITS:
-        raise IllegalMessage("transactional messages are not supported yet")
     messages = _messages(command)
     told = [_properties(one) for one in messages]
     levels = [level_of(one) for one in told]
@@ -74,13 +74,19 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         for one, properties in zip(messages, told, strict=True)
     ]
     failed = _failed(command, told[0])
-    is_elsewhere = failed is not None or any(levels)
+    halves = [is_half(number(command, "f", 0), one) for one in told]
+    is_elsewhere = failed is not None or any(levels) or any(halves)
     if is_elsewhere and len(records) > 1:
-        raise IllegalMessage("a batch is not delayed: send its messages one by one")
+        raise IllegalMessage(
+            "a batch is neither delayed nor of a transaction: send its messages one by one"
+        )
     first_id = told[0].get(UNIQ_KEY, "")[:ID_CHARS_MAX]
     answered = _Answered(found, len(records), first_id, is_elsewhere)
     done = partial(_answer, context, reply, answered)
-    if failed is not None:
+    if halves[0]:
+        half = half_of(context, command, found, told[0])
+        context.front.halves.send(found.hosted, half, records[0], partial(done, is_half=True))
+    elif failed is not None:
         group, times = failed
         resend(context, Resend(group, found.queue.set_id, records[0], times), done)
     elif levels[0]:
@@ -163,16 +169,24 @@ class _Answered(NamedTuple):
 
 
 def _answer(
-    context: RemotingContext, reply: Reply, answered: _Answered, outcome: int | PlatformError
+    context: RemotingContext,
+    reply: Reply,
+    answered: _Answered,
+    outcome: int | PlatformError,
+    *,
+    is_half: bool = False,
 ) -> None:
     if isinstance(outcome, PlatformError):
         reply.fail(outcome)
         return
     host = context.front.own_host()
     offsets = range(outcome, outcome + answered.messages)
+    locators = [answered.locator(one) for one in offsets]
+    if is_half:
+        locators = [context.front.halves.locator(answered.found.queue.set_id, outcome)]
     reply(
         {
-            "msgId": ",".join(offset_id(host, answered.locator(one)) for one in offsets),
+            "msgId": ",".join(offset_id(host, one) for one in locators),
             "queueId": str(answered.found.queue.queue_id),
             "queueOffset": str(outcome),
             "transactionId": answered.first_id,

@@ -1,20 +1,26 @@
-"""Topics of groups as clients name them, and as they are stored.
+"""Topics of the front's as clients name them, and as they are stored.
 
-    %RETRY%GROUP    rmq.retry.GROUP    what the group has sent back
-    %DLQ%GROUP      rmq.dlq.GROUP      its dead letters
+    %RETRY%GROUP                 rmq.retry.GROUP              what the group has sent back
+    %DLQ%GROUP                   rmq.dlq.GROUP                its dead letters
+    TRANS_CHECK_MAX_TIME_TOPIC   rmq.transactions.discarded   half messages that nobody has decided
 
 Kafka's names have no `%`, and its tools are to see these topics, read and delete them. A group
 whose name can not be part of such a name has neither; sending back is refused to it.
 
-Source: RocketMQ `MixAll.getRetryTopic`, `getDLQTopic`.
+Source: RocketMQ `MixAll.getRetryTopic`, `getDLQTopic`, `TopicValidator`.
 """
 
 from typing import Final
 
-from penstock.controller.commands.topic_names import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from penstock.controller.commands.topic_names import (
+    DEAD_LETTER_PREFIX,
+    DISCARDED_TOPIC,
+    RETRY_PREFIX,
+)
 
 RETRY: Final = "%RETRY%"
 DEAD_LETTERS: Final = "%DLQ%"
+DISCARDED: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 
 def retry_group(name: str) -> str | None:
@@ -28,4 +34,4 @@ def stored_name(name: str) -> str:
         return RETRY_PREFIX + name.removeprefix(RETRY)
     if name.startswith(DEAD_LETTERS):
         return DEAD_LETTER_PREFIX + name.removeprefix(DEAD_LETTERS)
-    return name
+    return DISCARDED_TOPIC if name == DISCARDED else name

@@ -63,7 +63,7 @@ class Holding:
             done(place)
             return
         try:
-            _check(target, record)
+            check_taken(target, record)
         except PlatformError as error:
             done(error)
             return
@@ -73,7 +73,7 @@ class Holding:
         self._sending.add(place, Sent([held(record, destination)], done))
 
 
-def _check(target: HostedPartition, record: Record) -> None:
+def check_taken(target: HostedPartition, record: Record) -> None:
     """Check what the target would, so that nothing is taken that it refuses later.
 
     Raises ReplicationError and RecordError kinds, UnknownPartition.

@@ -1,0 +1,1 @@
+"""Half messages of transactions: kept, decided once, checked back, discarded."""
