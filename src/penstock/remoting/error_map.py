@@ -27,6 +27,8 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     record.RecordError: ResponseCode.MESSAGE_ILLEGAL,
     storage.BatchTooLargeForLog: ResponseCode.MESSAGE_ILLEGAL,
     remoting.IllegalMessage: ResponseCode.MESSAGE_ILLEGAL,
+    remoting.BadReceipt: ResponseCode.NO_MESSAGE,
+    remoting.PopUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     replication.ReplicationError: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogBusy: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogFollows: ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -5,6 +5,8 @@
       MalformedBody(reason)    the command can be read, and what it carries can not: it is refused
       IllegalMessage(reason)   a message that RocketMQ refuses too, or that has no place in a record
       MessageGone(reason)      a message that is sent back, and is not where its client says
+      BadReceipt(reason)       a receipt of a popped message is none, or not valid any more
+      PopUnavailable(reason)   who has which message can not be told now
       SendTimedOut             messages that were appended and not confirmed
 
 Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
@@ -48,3 +50,14 @@ class SendTimedOut(RemotingError):
 
 class PositionRefused(RemotingError):
     """The coordinator of a group does not keep, or does not tell, a position."""
+
+
+class BadReceipt(RemotingError):
+    """A receipt of a popped message is none, or its hand-out is over."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid receipt handle: {reason}")
+
+
+class PopUnavailable(RemotingError):
+    """Nothing can be popped, or said of what was, at the moment: clients ask again."""
