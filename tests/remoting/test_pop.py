@@ -3,12 +3,25 @@
 from contextlib import closing
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from harness.waiting import wait_until
+from penstock.base.ids import ReplicaSetId
+from penstock.broker.fetch.partition_read import PartitionRead
+from penstock.controller.commands.command import DeleteTopics, TopicReference
+from penstock.controller.errors import MetadataUnavailable
 from penstock.node.pages.pop_metrics import pop_metrics
+from penstock.remoting.front import RemotingFront
+from penstock.remoting.later.places import Places, Use
+from penstock.remoting.pop.popping import Part, Popping
 from penstock.remoting.pop.pops import Pops
+from penstock.remoting.pop.receipts import nonce_of
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.properties import read_properties
+from penstock.shares.answers import Claim, Say
+from penstock.shares.messages import Answer, Described
+from penstock.shares.state import ShareKey
 from tests.live_node import UNTIL_SECONDS, LiveNode
 from tests.remoting.popping import (
     POP,
@@ -69,13 +82,18 @@ def test_each_group_pops_all_messages(remote: Remote, topic: str) -> None:
     assert [pop(remote, topic, consumerGroup=group).bodies for group in "xy"] == [["a"], ["a"]]
 
 
-def test_what_has_another_tag_is_not_popped_and_not_left_behind(remote: Remote, topic: str) -> None:
+def test_what_has_another_tag_is_not_popped_and_not_left_behind(
+    node: LiveNode, remote: Remote, topic: str
+) -> None:
     send(remote, topic, "a", tag="red")
     send(remote, topic, *map(str, range(40)), tag="blue")
     send(remote, topic, "b", tag="red")
     popped = pop(remote, topic, exp="red", expType="TAG")
     assert popped.bodies == ["a", "b"]
     assert pop(remote, topic, pollTime=0).messages == [], "the others are done with"
+    for receipt in popped.receipts:
+        assert ack(remote, topic, receipt).code == ResponseCode.SUCCESS
+    assert start_of(node, topic) == 42, "nothing is open"
 
 
 def test_a_tag_that_one_client_does_not_want_is_left_with_the_client_that_has_it(
@@ -246,10 +264,151 @@ def test_messages_of_a_group_are_counted_by_what_became_of_them(
     }
 
 
-def told_of(node: LiveNode, group: str) -> dict[str, float]:
-    """What the page of metrics has of a group."""
+def front_of(node: LiveNode) -> RemotingFront:
     front = node.node._remoting
     assert front is not None
-    samples = [sample for metric in pop_metrics(front) for sample in metric.samples]
+    return front
+
+
+def told_of(node: LiveNode, group: str) -> dict[str, float]:
+    """What the page of metrics has of a group."""
+    samples = [sample for metric in pop_metrics(front_of(node)) for sample in metric.samples]
     of_group = [one for one in samples if one.labels.get("group") == group]
     return {one.labels.get("outcome") or one.labels["state"]: one.value for one in of_group}
+
+
+def test_who_deletes_the_share_group_lets_the_group_begin_anew(
+    node: LiveNode, remote: Remote, topic: str
+) -> None:
+    group = f"deleted-{topic}"
+    send(remote, topic, "a")
+    for receipt in pop(remote, topic, consumerGroup=group).receipts:
+        assert ack(remote, topic, receipt, consumerGroup=group).code == ResponseCode.SUCCESS
+    assert pop(remote, topic, consumerGroup=group, pollTime=0).messages == []
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{node.port}"})
+    (deleted,) = admin.delete_consumer_groups([f"rmq.pop.{group}"]).values()
+    assert deleted.result(UNTIL_SECONDS) is None
+    assert pop(remote, topic, consumerGroup=group).bodies == ["a"]
+
+
+def test_a_pop_that_waits_hears_that_its_topic_is_deleted(
+    node: LiveNode, remote: Remote, topic: str, pops: Pops
+) -> None:
+    remote.send(POP, asked(topic, pollTime=30_000))
+    assert wait_until(lambda: pops.waiting == 1, UNTIL_SECONDS)
+    node.submit(DeleteTopics(topics=(TopicReference(name=topic),)))
+    assert Popped(remote.receive()).code is not ResponseCode.POLLING_TIMEOUT
+
+
+def test_what_a_transaction_has_aborted_is_not_popped_and_holds_nothing_back(
+    node: LiveNode, remote: Remote, topic: str
+) -> None:
+    kafka = {"bootstrap.servers": f"127.0.0.1:{node.port}", "transactional.id": topic}
+    producer = Producer(kafka)
+    producer.init_transactions(UNTIL_SECONDS)
+    for body, end in (("no", producer.abort_transaction), ("yes", producer.commit_transaction)):
+        producer.begin_transaction()
+        for number in range(3):
+            producer.produce(topic, f"{body} {number}".encode(), partition=0)
+        producer.flush(UNTIL_SECONDS)
+        end(UNTIL_SECONDS)
+    send(remote, topic, "later")
+    bodies = [f"yes {number}" for number in range(3)]
+    popped = pop(remote, topic, maxMsgNums=3)
+    assert popped.bodies == bodies
+    rest = pop(remote, topic)
+    assert rest.bodies == ["later"]
+    for receipt in [*popped.receipts, *rest.receipts]:
+        assert ack(remote, topic, receipt).code == ResponseCode.SUCCESS
+    assert start_of(node, topic) == rest.receipts[0].offset + 1, "nothing before it is open"
+
+
+def test_the_marker_behind_the_last_message_is_over_with_it(
+    node: LiveNode, remote: Remote, topic: str
+) -> None:
+    kafka = {"bootstrap.servers": f"127.0.0.1:{node.port}", "transactional.id": topic}
+    producer = Producer(kafka)
+    producer.init_transactions(UNTIL_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"a", partition=0)
+    producer.commit_transaction(UNTIL_SECONDS)
+    (receipt,) = pop(remote, topic).receipts
+    assert ack(remote, topic, receipt).code == ResponseCode.SUCCESS
+    assert start_of(node, topic) == 2
+
+
+def test_what_comes_back_while_newer_messages_are_read_is_not_lost(
+    node: LiveNode, remote: Remote, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(remote, topic, "a")
+    (receipt,) = pop(remote, topic).receipts
+    send(remote, topic, "b")
+    key = key_of(node, topic)
+    claim = Claim(0, 1, nonce_of(key, receipt.number))
+    reading, reads, told = Popping._read, list[int](), list[Answer]()
+
+    async def read(self: Popping, part: Part, offset: int) -> PartitionRead:
+        found = await reading(self, part, offset)
+        if not reads:
+            node.broker.shares.say(key, Say.RELEASE, [claim], "", told.append, 0)
+        reads.append(offset)
+        return found
+
+    monkeypatch.setattr(Popping, "_read", read)
+    assert pop(remote, topic).bodies == ["a", "b"]
+    assert reads == [1, 0]
+    assert wait_until(lambda: len(told) == 1, UNTIL_SECONDS)
+
+
+def test_a_message_that_dies_is_over_only_once_its_copy_is_confirmed(
+    node: LiveNode, remote: Remote, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = f"copying-{topic}"
+    set_group(node, group, "rmq.pop.deliveries.max", "1")
+    monkeypatch.setattr("penstock.remoting.pop.letters.RECORDS_MAX", 1)
+    places = HeldPlaces(front_of(node).places)
+    monkeypatch.setattr(front_of(node).letters, "_places", places)
+    send(remote, topic, "a", "b")
+    for receipt in pop(remote, topic, consumerGroup=group).receipts:
+        assert change_of(remote, group, topic, receipt, 0).code == ResponseCode.SUCCESS
+    for copied in (0, 1):
+        assert wait_until(lambda: len(places.held) == 1, UNTIL_SECONDS)
+        assert start_of(node, topic, group) == copied, "the next one is not over"
+        node.call(places.refuse)
+        assert wait_until(lambda: len(places.held) == 1, UNTIL_SECONDS), "it is tried again"
+        assert start_of(node, topic, group) == copied
+        node.call(places.let_go)
+    assert wait_until(lambda: start_of(node, topic, group) == 2, UNTIL_SECONDS)
+    letters = pull(remote, f"%DLQ%{group}", queueId=0)
+    assert [bytes(one.body) for one in letters] == [b"a", b"b"]
+
+
+class HeldPlaces:
+    """Places of topics whose use is held until the test lets it go."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.held: list[tuple[str, ReplicaSetId, Use]] = []
+
+    def use(self, name: str, set_id: ReplicaSetId, use: Use) -> None:
+        self.held.append((name, set_id, use))
+
+    def refuse(self) -> None:
+        """Say that there is none now."""
+        self.held.pop()[2](MetadataUnavailable("not now"))
+
+    def let_go(self) -> None:
+        self._places.use(*self.held.pop())
+
+
+def key_of(node: LiveNode, topic: str, group: str = "g") -> ShareKey:
+    """The share that a group has of the first queue."""
+    hosted = node.broker.partitions.by_name[topic.encode()]
+    return ShareKey(f"rmq.pop.{group}", bytes(hosted.topic_id), 0)
+
+
+def start_of(node: LiveNode, topic: str, group: str = "g") -> int:
+    """Everything below this offset of the first queue is over for the group."""
+    described = node.call(lambda: node.broker.shares.describe(key_of(node, topic, group)))
+    assert isinstance(described, Described)
+    return described.start_offset

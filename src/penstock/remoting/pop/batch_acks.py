@@ -10,19 +10,21 @@ Source: RocketMQ 5.3.3 `BatchAckMessageRequestBody`, `BatchAck`; Java's `BitSet.
 
 from base64 import b64decode
 from collections.abc import Iterator
+from re import DOTALL
+from re import compile as compiled
 from typing import Final
 
 import msgspec
 
 from penstock.base.ports import Buffer
 from penstock.remoting.errors import MalformedBody
-from penstock.shares.answers import CLAIM_MAX
 
-ACKS_MAX: Final = 1_000
-"""Hand-outs of one request: each is looked up, 10 us."""
-BITS_MAX: Final = CLAIM_MAX
-"""Offsets of one hand-out, from its first to its last."""
-BASE64_MAX: Final = -(-BITS_MAX // 8 // 3) * 4 + 4
+ACKS_MAX: Final = 200
+"""Hand-outs of one request: each is looked up, 20 us."""
+OFFSETS_MAX: Final = 2_000
+"""Messages of one request: 2 ms."""
+BASE64_MAX: Final = 256 << 10
+"""Of all sets together; one of a hand-out that spans records.SPAN_MAX offsets has 171 KiB."""
 
 
 class BatchAck(msgspec.Struct, frozen=True):
@@ -49,6 +51,7 @@ class BatchAcks(msgspec.Struct, frozen=True, rename="camel"):
     acks: tuple[BatchAck, ...]
 
 
+_SOME: Final = compiled(rb"[^\0]", DOTALL)
 _decode: Final = msgspec.json.Decoder(BatchAcks).decode
 
 
@@ -60,17 +63,23 @@ def read_batch(body: Buffer) -> BatchAcks:
         raise MalformedBody("a body that is not the JSON of acknowledgements") from error
     if len(batch.acks) > ACKS_MAX:
         raise MalformedBody(f"{len(batch.acks)} hand-outs are acknowledged, at most {ACKS_MAX}")
-    if sum(len(one.bits) for one in batch.acks) > BASE64_MAX:
-        raise MalformedBody(f"more than {BITS_MAX} messages are acknowledged at once")
+    size = sum(len(one.bits) for one in batch.acks)
+    if size > BASE64_MAX:
+        raise MalformedBody(f"sets of acknowledged messages of {size} bytes, at most {BASE64_MAX}")
+    count = sum(int.from_bytes(_raw(one.bits)).bit_count() for one in batch.acks)
+    if count > OFFSETS_MAX:
+        raise MalformedBody(f"{count} messages are acknowledged at once, at most {OFFSETS_MAX}")
     return batch
 
 
-def _bits(text: str) -> Iterator[int]:
+def _raw(text: str) -> bytes:
     try:
-        raw = b64decode(text, validate=True)
+        return b64decode(text, validate=True)
     except ValueError as error:
         raise MalformedBody("a set of acknowledged messages that is no base64") from error
-    for at, byte in enumerate(raw):
-        for bit in range(8) if byte else ():
-            if byte >> bit & 1:
-                yield 8 * at + bit
+
+
+def _bits(text: str) -> Iterator[int]:
+    for found in _SOME.finditer(_raw(text)):
+        at, byte = found.start(), found[0][0]
+        yield from (8 * at + bit for bit in range(8) if byte >> bit & 1)

@@ -37,6 +37,7 @@ from penstock.remoting.later.retries import Failed, dead_letter
 from penstock.remoting.mapping import to_message
 from penstock.remoting.sending import Sent
 from penstock.remoting.system_names import UNIQ_KEY
+from penstock.shares.messages import Unavailable
 from penstock.shares.runs import Run, Runs, clipped, joined
 from penstock.storage.errors import OffsetOutOfRange
 
@@ -97,6 +98,8 @@ class PopLetters:
             while due := self._due[key]:
                 async with self._places_free:
                     done = await self._copied(key, due[0])
+                if not done and self._is_gone(key):
+                    return
                 if not done:
                     await asyncio.sleep(PAUSE_S)
                     continue
@@ -109,6 +112,11 @@ class PopLetters:
             del keys[key]
             if not keys:
                 del self._of[partition]
+
+    def _is_gone(self, key: ShareKey) -> bool:
+        """Whether nobody wants copies any more: the topic, or the share, is gone."""
+        described = self._broker.shares.describe(key)
+        return self._broker.share_places.is_gone(key) or described is Unavailable.NOT_STARTED
 
     async def _copied(self, key: ShareKey, run: Run) -> Run | None:
         """Copy the beginning of a run; return what is copied, None if nothing can be now."""

@@ -30,7 +30,6 @@ from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.pop.beginning import begin
 from penstock.remoting.pop.records import BYTES_MAX, Place, Wanted, divided, look
 from penstock.remoting.pop.records import encoded as encoded_message
-from penstock.shares.answers import CLAIM_MAX
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
@@ -45,8 +44,12 @@ if TYPE_CHECKING:
     from penstock.shares.state import ShareKey
 
 GONE_CHECK_S: Final = 1.0
-RETRY_S: Final = 0.05
+RETRY_S: Final = 0.1
 """Pause where a share can not be used now, and nothing tells when it can."""
+REFUSED_S: Final = 1.0
+"""Pause where a share may not be used, as long as its group says so."""
+LOOKS_MAX: Final = 100
+"""Reads of one queue without a message that is wanted, before others have their turn."""
 FEW: Final = 20
 """With more pops that wait, those that are woken look one in a turn."""
 
@@ -94,7 +97,7 @@ class Popped(NamedTuple):
 class Popping:
     """See the module; one for each request."""
 
-    __slots__ = ("_asked", "_context", "_error", "_pace", "_parts", "_wait", "_waits_shortly")
+    __slots__ = ("_asked", "_context", "_error", "_pace", "_parts", "_pause_s", "_wait")
 
     def __init__(self, context: RemotingContext, asked: Asked, parts: Sequence[Part]) -> None:
         """`parts` are the queues, in the order in which they are looked at."""
@@ -105,7 +108,8 @@ class Popping:
         self._wait = ShareWait()
         self._error: PlatformError | None = None
         """Why a queue could not be looked at."""
-        self._waits_shortly = False
+        self._pause_s: float | None = None
+        """When to look again, also without news."""
 
     async def run(self) -> Popped | None:
         """Return messages, as soon as there are some; None if the time is over.
@@ -121,7 +125,7 @@ class Popping:
                 await self._watch()
                 is_last = loop.time() >= deadline
                 popped = await self._look()
-                if popped is not None or is_last or self._has_gone:
+                if popped is not None or is_last or self._has_gone or self._is_over:
                     break
                 await self._woken(deadline)
         finally:
@@ -134,6 +138,11 @@ class Popping:
     @property
     def _has_gone(self) -> bool:
         return self._context.connection.has_gone()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether waiting helps nobody: another broker has a queue by now, or it is gone."""
+        return self._error is not None and not isinstance(self._error, PopUnavailable)
 
     async def _watch(self) -> None:
         """Before anything is looked at, so that no change is missed."""
@@ -151,7 +160,8 @@ class Popping:
     async def _woken(self, deadline: float) -> None:
         """Wait for news, for the end of the time, or for the client to go."""
         loop, broker = asyncio.get_running_loop(), self._context.broker
-        until = min(deadline, loop.time() + RETRY_S) if self._waits_shortly else deadline
+        pause_s = self._pause_s
+        until = deadline if pause_s is None else min(deadline, loop.time() + pause_s)
         while not self._has_gone and loop.time() < until:
             if await self._wait.until(min(GONE_CHECK_S, until - loop.time())):
                 break
@@ -159,25 +169,34 @@ class Popping:
             await broker.turns.next()
 
     async def _look(self) -> Popped | None:
-        self._error, self._waits_shortly = None, False
+        self._error = self._pause_s = None
         for part in self._parts:
             await self._pace.step()
             try:
                 popped = await self._pop(part)
             except PlatformError as error:
                 self._error = error
+                self._look_again(REFUSED_S)
                 continue
             if popped is not None:
                 return popped
         return None
 
+    def _look_again(self, pause_s: float) -> None:
+        self._pause_s = pause_s if self._pause_s is None else min(pause_s, self._pause_s)
+
     # One queue
 
     async def _pop(self, part: Part) -> Popped | None:
         """Hand out of a queue; None if there is nothing. Raises PlatformError."""
-        while not self._has_gone:
+        for _ in range(LOOKS_MAX):
             outlook = await self._outlook(part)
-            if outlook is None or not outlook.room or not _has_more(part, outlook):
+            if (
+                self._has_gone
+                or outlook is None
+                or not outlook.room
+                or not _has_more(part, outlook)
+            ):
                 return None
             read = await self._read(part, outlook.next_offset)
             if isinstance(read.error, OffsetOutOfRange):
@@ -195,6 +214,7 @@ class Popping:
                 return popped
             if not popped:
                 return None
+        self._look_again(RETRY_S)
         return None
 
     async def _outlook(self, part: Part) -> Outlook | None:
@@ -227,7 +247,7 @@ class Popping:
                 self._context, asked.group, part.key, part.found, is_from_end=asked.is_from_end
             )
         if why_not in {Unavailable.FULL, Unavailable.LOADING, Unavailable.NOT_HERE}:
-            self._waits_shortly = True
+            self._look_again(RETRY_S)
         elif why_not is not None:
             raise PopUnavailable(str(why_not.value))
 
@@ -284,9 +304,7 @@ class Popping:
 
     def _accept(self, part: Part, receipts: Sequence[tuple[int, int]], end: int) -> None:
         """Settle what is not wanted; where that is lost, it is looked at again."""
-        for at in range(0, len(receipts), CLAIM_MAX):
-            some = receipts[at : at + CLAIM_MAX]
-            self._context.broker.shares.accept(part.key, some, end, _ignore)
+        self._context.broker.shares.accept(part.key, receipts, end, _ignore)
 
 
 def _has_more(part: Part, outlook: Outlook) -> bool:

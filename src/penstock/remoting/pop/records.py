@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 BYTES_MAX: Final = 256 << 10
 """Of messages of one answer, beside the last one; as for pulls."""
-LOOKED_MAX: Final = 1_000
+LOOKED_MAX: Final = 400
 """Records that are looked at for one answer: some milliseconds."""
+SPAN_MAX: Final = 1 << 20
+"""Offsets from the first record of an answer to its last: clients acknowledge by bits from there on
+(batch_acks.py)."""
 
 
 class Seen(NamedTuple):
@@ -75,7 +78,8 @@ def look(read: PartitionRead, wanted: Wanted, place: Place) -> Looked:
     absent: list[Run] = []
     at, left, count = first, BYTES_MAX, 0
     for record in _records(data, aborted, first):
-        if count == wanted.messages_max or left <= 0 or len(records) == LOOKED_MAX:
+        is_full = count == wanted.messages_max or left <= 0 or len(records) == LOOKED_MAX
+        if is_full or (records and record.offset - records[0].offset >= SPAN_MAX):
             return Looked(records, absent, at)
         if record.offset > at:
             absent.append((at, record.offset))
@@ -111,15 +115,15 @@ def divided(
 ) -> tuple[list[tuple[Seen, int]], list[int]]:
     """Divide what was handed out, with `counts` of deliveries so far by offset.
 
-    Returns what is wanted, with its count, and the offsets of all that is not; both ascend.
+    Returns what is wanted, with its count, and the offsets of what is not; both ascend.
     """
     by_offset = {one.offset: one for one in looked.records}
     wanted: list[tuple[Seen, int]] = []
     unwanted: list[int] = []
     offsets = (offset for first, end in runs for offset in range(first, end))
     for offset, count in zip(offsets, counts, strict=True):
-        seen = by_offset.get(offset)
-        if seen is None or seen.message is None:
+        seen = by_offset[offset]  # nothing is handed out that was not read
+        if seen.message is None:
             unwanted.append(offset)
         else:
             wanted.append((seen, count))
