@@ -221,6 +221,8 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
         stop.set()
         for thread in threads:
             thread.join(4 * CALL_SECONDS)
+            if thread.is_alive():
+                story.problems.append("a client stands in a call beyond its time-out")
         found, hanging = read_all(cluster.bootstrap)
         story.problems += hanging or judge(story, found)
         moved, hanging = read_all(cluster.bootstrap, TARGET, PLACES)
