@@ -1,6 +1,7 @@
 """RocketMQ's stock Java client, run with words that say what it is to do."""
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +11,14 @@ from typing import Any
 from tests.compat.java_tools import jars_or_skip
 
 SOURCE = Path(__file__).with_name("RemotingClients.java")
+POPPING = Path(__file__).with_name("PopClients.java")
 CLIENT_SECONDS = 120
 
 
-def client(home: Path, *words: object) -> list[dict[str, Any]]:
+def client(home: Path, *words: object, source: Path = SOURCE) -> list[dict[str, Any]]:
     """Run the stock client with these words; return what it has told."""
     done = subprocess.run(
-        _command(home, words),
+        _command(home, words, source),
         capture_output=True,
         timeout=CLIENT_SECONDS,
         check=False,
@@ -29,18 +31,22 @@ def client(home: Path, *words: object) -> list[dict[str, Any]]:
 class RunningClient:
     """The stock client while it runs; what it tells is in a file meanwhile."""
 
-    def __init__(self, home: Path, *words: object) -> None:
+    def __init__(self, home: Path, *words: object, source: Path = SOURCE) -> None:
         self._out = home / "told"
         self._errors = home / "errors"
         with self._out.open("w") as out, self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                _command(home, words), stdin=subprocess.PIPE, stdout=out, stderr=errors
+                _command(home, words, source), stdin=subprocess.PIPE, stdout=out, stderr=errors
             )
 
     def told(self) -> list[dict[str, Any]]:
         """Return what it has told so far."""
         text = self._out.read_text(encoding="utf-8")
         return _told(text[: text.rfind("\n") + 1])
+
+    def freeze(self) -> None:
+        """Stop it where it is; nobody hears of that."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def finish(self) -> list[dict[str, Any]]:
         """Say that it is to come to its end; return all that it has told."""
@@ -52,22 +58,24 @@ class RunningClient:
         """End it, where it still runs."""
         self._process.kill()
         self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
 
 @contextmanager
-def running_client(home: Path, *words: object) -> Iterator[RunningClient]:
+def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterator[RunningClient]:
     """The stock client for the length of a `with`."""
-    running = RunningClient(home, *words)
+    running = RunningClient(home, *words, source=source)
     try:
         yield running
     finally:
         running.kill()
 
 
-def _command(home: Path, words: tuple[object, ...]) -> list[str]:
+def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
     class_path = ":".join(map(str, jars_or_skip("rocketmq")))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(SOURCE)]
+    command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(source)]
     return [*command, *map(str, words)]
 
 

@@ -160,6 +160,7 @@ def beat(client_id: str, subscriptions: tuple[Subscription, ...]) -> Heartbeat:
 VALUES = [
     *("", "-1", "0", "1", "t", "z", "nothing", "set-1", "set-9", "true", "false", "9" * 19),
     *("9" * 30, "a\u0001b\u0002", "\u0002", "TAGS\u0001x\u0002", "g", "%RETRY%g", "é", "TAG", "4"),
+    *("0 1 2 3 0 set-1 0 0", "0 1 2 3 0 set-1 1 1"),
 ]
 NAMES = "abcdefghijklmn"
 LONG = [
@@ -168,20 +169,26 @@ LONG = [
     "suspendTimeoutMillis", "expressionType", "bname", "clientID",
     "producerGroup", "properties", "offset", "group",
     "timestamp", "delayLevel", "originMsgId", "setZeroIfNotFound",
+    "extraInfo", "invisibleTime", "pollTime", "initMode", "exp", "expType", "order",
 ]  # fmt: skip
-BODIES = (b"", b"{}", b"[]", b"x" * 50, b'{"clientID":"c"}', bytes(100))
+ACKS = b'{"brokerName":"set-1","acks":[{"c":"g","t":"t","q":0,"so":0,"rq":1,"b":"AQ=="}]}'
+ASKED = b'{"topic":"t","consumerGroup":"g","clientId":"c","mode":"POP"}'
+BODIES = (b"", b"{}", b"[]", b"x" * 50, b'{"clientID":"c"}', bytes(100), ACKS, ASKED)
+BINARY_MAX = (1 << 15) - 1
 
 
 def any_frame(chance: random.Random) -> bytes:
     """A frame with a known code and fields that may mean anything."""
     names = chance.sample(LONG, chance.randrange(12)) + chance.sample(NAMES, chance.randrange(12))
+    code = chance.choice([*RequestCode, 0, 9_999])
+    kinds = [*Serialisation] if code <= BINARY_MAX else [Serialisation.JSON]
     command = Command(
-        code=chance.choice([*RequestCode, 0, 9_999]),
+        code=code,
         fields={name: chance.choice(VALUES) for name in names},
         body=chance.choice(BODIES),
         opaque=chance.randrange(1 << 31),
         flag=chance.choice((0, 0, 0, 2)),
-        serialisation=chance.choice([*Serialisation]),
+        serialisation=chance.choice(kinds),
     )
     frame = bytearray(encode_frame(command))
     if not chance.randrange(10):

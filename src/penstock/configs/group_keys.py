@@ -23,6 +23,8 @@ STREAMS_SESSION = "streams.session.timeout.ms"
 STREAMS_INTERVAL = "streams.heartbeat.interval.ms"
 STREAMS_STANDBYS = "streams.num.standby.replicas"
 STREAMS_DELAY = "streams.initial.rebalance.delay.ms"
+POP_TOPICS = "rmq.pop.topics"
+POP_DELIVERIES = "rmq.pop.deliveries.max"
 _TELEMETRY = "metrics of clients are not taken"
 
 
@@ -63,6 +65,13 @@ _DELAY = (
     "How long the first assignment of a new group waits for more members, in ms. Where it is not"
     " set: groups.streams_initial_delay_ms of the coordinator, 500 ms."
 )
+_POP_TOPICS = (
+    "Topics that RocketMQ's push consumers of the group pop, where they ask the broker for their"
+    " queues; of all others they pull. Set by SET_MESSAGE_REQUEST_MODE, too."
+)
+_POP_DELIVERIES = (
+    "How often a message is popped by RocketMQ's clients of the group before it is a dead letter."
+)
 
 _GROUP_ROWS = (
     _own("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
@@ -93,6 +102,14 @@ _GROUP_ROWS = (
     _own(STREAMS_INTERVAL, _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
     _own(STREAMS_STANDBYS, (0, 2), 0, _STANDBY),
     _own(STREAMS_DELAY, (0, INT32_MAX), 3_000, _DELAY),
+    ResourceKey(
+        key=POP_TOPICS,
+        config_type=ConfigType.LIST,
+        parse=name_list,
+        default="",
+        documentation=_POP_TOPICS,
+    ),
+    _own(POP_DELIVERIES, (1, 254), 17, _POP_DELIVERIES),
 )
 GROUP_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType({one.key: one for one in _GROUP_ROWS})
 

@@ -24,10 +24,13 @@ from penstock.net.connection import Connection
 from penstock.remoting.errors import MalformedFrame
 from penstock.remoting.front import OTHER, RemotingFront
 from penstock.remoting.handlers import (
+    acks,
+    assignments,
     clients,
     end_transaction,
     locks,
     offsets,
+    pop,
     pull,
     routes,
     search,
@@ -49,10 +52,13 @@ producer of Java 10,000 sends at most; each takes about 1 KiB beside its message
 
 Handle = Callable[[RemotingContext, Command, Reply], None]
 _MODULES: Final[tuple[ModuleType, ...]] = (
+    acks,
+    assignments,
     clients,
     end_transaction,
     locks,
     offsets,
+    pop,
     pull,
     routes,
     search,

@@ -29,6 +29,8 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     remoting.IllegalMessage: ResponseCode.MESSAGE_ILLEGAL,
     remoting.HalvesNotReady: ResponseCode.SERVICE_NOT_AVAILABLE,
     remoting.TooManyHalves: ResponseCode.SYSTEM_BUSY,
+    remoting.BadReceipt: ResponseCode.NO_MESSAGE,
+    remoting.PopUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     replication.ReplicationError: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogBusy: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogFollows: ResponseCode.SERVICE_NOT_AVAILABLE,

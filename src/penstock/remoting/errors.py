@@ -9,6 +9,8 @@
       AlreadyDecided(reason)   a decision that contradicts the one before
       HalvesNotReady(reason)   half messages of the set are being read by its new master
       TooManyHalves(reason)    no more half messages before others are decided
+      BadReceipt(reason)       a receipt of a popped message is none, or not valid any more
+      PopUnavailable(reason)   who has which message can not be told now
       SendTimedOut             messages that were appended and not confirmed
 
 Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
@@ -68,3 +70,14 @@ class SendTimedOut(RemotingError):
 
 class PositionRefused(RemotingError):
     """The coordinator of a group does not keep, or does not tell, a position."""
+
+
+class BadReceipt(RemotingError):
+    """A receipt of a popped message is none, or its hand-out is over."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid receipt handle: {reason}")
+
+
+class PopUnavailable(RemotingError):
+    """Nothing can be popped, or said of what was, at the moment: clients ask again."""

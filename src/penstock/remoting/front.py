@@ -6,11 +6,13 @@
     queues_of   the queues of a topic, made once
     locks       which client consumes a queue alone
     held        what unanswered requests hold
+    pops        pops that wait, and what became of messages
     told        groups whose members are told of a change
     places      partitions of retry topics, dead letters and delay levels
     holding     messages that are to wait, on their way
     delivery    messages whose time has come
     halves      half messages of transactions, and their producers
+    letters     messages that were popped too often
 
 Source: ours. The broker does not know its fronts.
 """
@@ -31,6 +33,8 @@ from penstock.remoting.later.holding import Holding
 from penstock.remoting.later.places import Places
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
+from penstock.remoting.pop.letters import PopLetters
+from penstock.remoting.pop.pops import Pops
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
     from penstock.coordinator.calls import Caller
     from penstock.net.connection import Connection
+    from penstock.remoting.pop.may_begin import MayBegin
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
@@ -76,12 +81,16 @@ class RemotingFront:
         """Creates what keeps positions of groups, where it is missing."""
         self._told: dict[str, None] = {}
         self.locks = QueueLocks()
+        self.pops = Pops()
+        self.may_begin: MayBegin
+        """Set by the node: whether shares of groups may begin, as their coordinators say."""
         self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
         self.places = Places(broker, spawn)
         self.holding = Holding(broker, self.places, self.sending)
         self.delivery = Delivery(broker)
         self.halves = Halves(broker, self.places, self.sending, self)
+        self.letters = PopLetters(broker, spawn, self.places, self.sending, self.pops)
         self.sent_back: Counter[str] = Counter()
         """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}

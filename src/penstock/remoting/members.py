@@ -103,6 +103,11 @@ class GroupMembers(Generic[ConnectionT]):
         """Return the ids of a group's members, oldest first."""
         return list(self._groups.get(group_name, ()))
 
+    def client_of(self, group_name: str, connection: ConnectionT) -> str | None:
+        """Return the id of a group's member that was last heard on a connection."""
+        places = self._places.get(connection, ())
+        return next((client for group, client in places if group == group_name), None)
+
     def connections(self, group_name: str) -> list[ConnectionT]:
         """Return the connections of a group's members, each once."""
         members = self._groups.get(group_name, {}).values()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.broker.coordinators.share_policies import SharePolicies
 from penstock.broker.submitting import submit
 from penstock.broker.topics_on_demand import WAIT_MS
 from penstock.controller.commands.command import PlaceInternal
@@ -40,24 +41,19 @@ log = logging.getLogger(__name__)
 class SharePlaces:
     """The Groups port of the coordinator of shares, from the image that this node follows."""
 
-    __slots__ = ("_broker", "_by_set", "_policy", "_set_ids", "_spawn", "_under_way")
+    __slots__ = ("_broker", "_by_set", "_policies", "_set_ids", "_spawn", "_under_way")
 
     def __init__(self, broker: Broker, config: ShareConfig, spawn: Spawn) -> None:
         self._broker = broker
         self._spawn = spawn
-        self._policy = SharePolicy(
-            deliveries_max=config.deliveries_max,
-            in_flight_max=config.record_locks_max,
-            member_in_flight_max=config.record_locks_max,
-        )
+        self._policies = SharePolicies(config, self.group_keys)
         self._set_ids: tuple[ReplicaSetId, ...] = ()
         self._by_set: dict[ReplicaSetId, int] = {}
         self._under_way: dict[ReplicaSetId, asyncio.Event] = {}
 
     def policy_of(self, key: ShareKey) -> SharePolicy:
-        """As in Groups: all groups of this broker have one policy."""
-        del key
-        return self._policy
+        """As in Groups."""
+        return self._policies.of(key)
 
     def group_keys(self, group: str) -> Mapping[str, str]:
         """Return what is set for a group."""

@@ -16,9 +16,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from penstock.broker.awaited import awaited
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
-from penstock.kafka.awaited import awaited
 from penstock.kafka.shares.codes import code_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Verdict

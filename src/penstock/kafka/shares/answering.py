@@ -8,8 +8,11 @@ import asyncio
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from penstock.broker.awaited import awaited
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.shares.moving import moved
+from penstock.broker.shares.waiting import ready
 from penstock.broker.turns import Pace
 from penstock.coordinator.share_calls import (
     NO_LAG,
@@ -23,15 +26,12 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
-from penstock.kafka.awaited import awaited
 from penstock.kafka.gate import hosted_topic_of_id
 from penstock.kafka.shares.admissions import ShareAdmissions
 from penstock.kafka.shares.change_order import AskedChanges, ChangeOrder
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.freeing import CHANGE, free
 from penstock.kafka.shares.sessions import ShareSessions
-from penstock.kafka.shares.starting import moved
-from penstock.kafka.shares.waiting import ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role
 from penstock.replication.errors import NotMaster

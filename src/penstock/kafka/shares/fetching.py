@@ -24,6 +24,8 @@ from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.shares.moving import moved
+from penstock.broker.shares.waiting import READY_S, ShareWait, ready
 from penstock.broker.turns import Pace
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.request import Request
@@ -32,8 +34,7 @@ from penstock.kafka.shares.batches import Acquired, Found, bytes_of, cost_of, lo
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
 from penstock.kafka.shares.sessions import ShareSession, TopicIdPartition
-from penstock.kafka.shares.starting import moved, start
-from penstock.kafka.shares.waiting import READY_S, ShareWait, ready
+from penstock.kafka.shares.starting import start
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted

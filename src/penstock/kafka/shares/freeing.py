@@ -6,9 +6,9 @@ Source: Kafka `SharePartitionManager.releaseSession`, `SharePartition.releaseAcq
 import asyncio
 from collections.abc import Iterable
 
+from penstock.broker.awaited import awaited
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
-from penstock.kafka.awaited import awaited
 from penstock.kafka.shares.codes import code_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.messages import Answer, Unavailable

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
-from penstock.kafka.shares.waiting import ShareWait
+from penstock.broker.shares.waiting import ShareWait
 from penstock.protocol.error_codes import ErrorCode
 
 INITIAL_EPOCH = 0

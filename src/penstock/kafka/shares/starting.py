@@ -17,13 +17,12 @@ from collections.abc import Callable
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.fetch.record_search import Found, RecordSearch
-from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.shares.moving import latest, moved
 from penstock.configs.resource_keys import duration_ms
-from penstock.kafka.awaited import awaited
 from penstock.kafka.request import Request
 from penstock.shares.coordinator import Move
-from penstock.shares.messages import Answer, Unavailable, WhyNot
+from penstock.shares.messages import Unavailable, WhyNot
 from penstock.shares.state import ShareKey
 from penstock.storage.read.needs_disk import Over
 
@@ -51,15 +50,6 @@ async def start(
     return answer.why_not
 
 
-async def moved(broker: Broker, key: ShareKey, offset: int, why: Move) -> Answer:
-    """Let a share begin at an offset; the answer comes once that is confirmed."""
-    told: asyncio.Future[Answer]
-    told, tell = awaited()
-    broker.shares.move(key, offset, why, tell)
-    async with broker.long_places.away():
-        return await told
-
-
 async def _offset(broker: Broker, hosted: HostedPartition, reset: str, request: Request) -> int:
     if reset == "earliest":
         return hosted.log.log_start_offset
@@ -68,23 +58,7 @@ async def _offset(broker: Broker, hosted: HostedPartition, reset: str, request: 
         found = await _first_since(broker, hosted, broker.clock.wall_ms() - age_ms, request)
         if found is not None:
             return max(found.offset, hosted.log.log_start_offset)
-    return await _latest(hosted)
-
-
-async def _latest(hosted: HostedPartition) -> int:
-    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def done(offset: int | None, error: PlatformError | None) -> None:
-        if told.done():
-            return
-        if offset is None:
-            assert error is not None
-            told.set_exception(error)
-        else:
-            told.set_result(offset)
-
-    find_high_watermark(hosted, done)
-    return await told
+    return await latest(hosted)
 
 
 async def _first_since(

@@ -15,7 +15,7 @@ Source: our own; KAFKA-18654 for batches, KIP-98.
 import asyncio
 from collections.abc import Sequence
 
-from penstock.kafka.awaited import awaited
+from penstock.broker.awaited import awaited
 from penstock.kafka.transactions.verified import ASKED_MAX, WAIT_MS
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import invariant
@@ -10,6 +11,7 @@ from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.coordinators.lease import JournalMasterships
 from penstock.broker.coordinators.share_places import SharePlaces
+from penstock.broker.coordinators.share_policies import popping_group
 from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
@@ -25,32 +27,46 @@ from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.io.supervisor import Supervisor
 from penstock.shares.config import ShareConfig
 from penstock.shares.coordinator import ShareCoordinator
+from penstock.shares.messages import DeadLetters
 from penstock.shares.runs import Runs
 from penstock.shares.state import ShareKey
 
+if TYPE_CHECKING:
+    from penstock.remoting.front import RemotingFront
+
 
 class NoLetters:
-    """The DeadLetters port of a node whose groups have no dead letters.
+    """The DeadLetters port of a node without a port for RocketMQ's clients.
 
-    A record that is given up is over at once (Kafka 4.2; KIP-1191 comes later), so none is ever to
-    be copied.
+    Share groups have no dead letters: a record that is given up is over at once (Kafka 4.2;
+    KIP-1191 comes later). What RocketMQ's clients have popped too often waits for a master with
+    their port.
     """
 
     def send(self, partition: int, key: ShareKey, runs: Runs) -> None:
         """As in DeadLetters."""
-        invariant(not runs, "no group has dead letters", partition=partition, group=key.group)
+        is_popped = popping_group(key.group) is not None
+        invariant(
+            not runs or is_popped, "no group has dead letters", partition=partition, group=key.group
+        )
 
     def cancel(self, partition: int) -> None:
         """As in DeadLetters."""
 
 
-def start_shares(
+def letters_of(remoting: "RemotingFront | None") -> DeadLetters:
+    """Return what copies dead letters on a node that has this front."""
+    return NoLetters() if remoting is None else remoting.letters
+
+
+def start_shares(  # noqa: PLR0913  what it is wired to
     front: KafkaFront,
     clock: Clock,
     config: ShareConfig,
     *,
     calls: BrokerCalls,
     supervisor: Supervisor,
+    remoting: "RemotingFront | None",
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> None:
     """Coordinate the shares of the data that is led here.
@@ -65,11 +81,13 @@ def start_shares(
         journal,
         config=config,
         groups=broker.share_places,
-        letters=NoLetters(),
+        letters=letters_of(remoting),
         masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
     front.share_admissions = admissions = ShareAdmissions(broker, calls, supervisor.run_once)
+    if remoting is not None:
+        remoting.may_begin = admissions
     answers = ShareAnswers(broker, front.share_sessions, admissions)
     calls.server.serve(ShareSummaryRequest, answers.summaries)
     calls.server.serve(ShareChangeRequest, answers.change)

@@ -33,6 +33,7 @@ from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
 from penstock.node.pages.listener_metrics import listener_metrics
+from penstock.node.pages.pop_metrics import pop_metrics
 from penstock.node.pages.quota_metrics import quota_metrics
 from penstock.node.pages.remoting_metrics import remoting_metrics
 from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
@@ -111,6 +112,7 @@ class NodeCollector(Collector):
             yield from share_metrics(shares, self._front.share_sessions)
         if self._remoting is not None:
             yield from remoting_metrics(self._remoting)
+            yield from pop_metrics(self._remoting)
         yield from self._waiting()
         yield from self._connections()
         yield from listener_metrics(self._net)

@@ -13,11 +13,11 @@ from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
+from penstock.broker.awaited import awaited
 from penstock.broker.turns import Pace
 from penstock.coordinator.share_calls import ShareChange, ShareChangeKind, SharePlace
 from penstock.groups.share.administration import HeldGroup
 from penstock.groups.share.records import SharedTopic
-from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import told_group_error, topic

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.access import Operation, Resource
+from penstock.broker.awaited import awaited
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS
 from penstock.groups.assigned.messages import HeartbeatReply, refused
@@ -24,7 +25,6 @@ from penstock.groups.streams.topology import (
     InternalTopic,
 )
 from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
-from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import creation_refusal, find_topic, refusal, told_group_error
 from penstock.kafka.request import Request

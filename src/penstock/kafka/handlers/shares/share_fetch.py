@@ -15,6 +15,7 @@ Source: KIP-932, KIP-1206 (strict counts), KIP-1222 (renewal); Kafka
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.broker.shares.waiting import ShareWait
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
@@ -43,7 +44,6 @@ from penstock.kafka.shares.sessions import (
     ShareSession,
     TopicIdPartition,
 )
-from penstock.kafka.shares.waiting import ShareWait
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.state import ShareKey

@@ -1,0 +1,1 @@
+"""Shares as fronts reach them: waiting for them, letting them begin."""
