@@ -2,10 +2,13 @@
 // thing that happens.
 //
 //   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
-//   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
+//   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come; in place of tags, SQL
+//                                           and an expression
 //   orderly ADDRESS TOPIC GROUP COUNT      the same by a consumer that keeps the order of queues
 //   lite ADDRESS TOPIC GROUP COUNT         the same by a consumer that polls
 //   pull ADDRESS TOPIC GROUP                all there is, queue by queue
+//   pull-sql ADDRESS TOPIC GROUP SQL        what the expression is true for, likewise
+//   through-sql ADDRESS TOPIC GROUP         as through, by an expression that is true for all
 //   delayed ADDRESS TOPIC LEVEL COUNT       send so many with a delay level
 //   failing ADDRESS TOPIC GROUP COUNT MOST  fail to consume until so many have come, each at most
 //                                           so often again
@@ -34,6 +37,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -67,7 +71,9 @@ public class RemotingClients {
             case "retrying" -> retrying(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "transactions" -> transactions(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), rest[4]);
             case "abandoned" -> abandoned(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
-            case "through" -> through(rest[0], rest[1], rest[2]);
+            case "through" -> through(rest[0], rest[1], rest[2], "*");
+            case "through-sql" -> through(rest[0], rest[1], rest[2], "SQL colour = 'grün' AND TAGS <> 'x'");
+            case "pull-sql" -> pullSql(rest[0], rest[1], rest[2], rest[3]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
         System.exit(0);
@@ -142,7 +148,7 @@ public class RemotingClients {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(address);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, tags);
+        consumer.subscribe(topic, selector(tags));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {
                 tellMessage(message);
@@ -346,13 +352,34 @@ public class RemotingClients {
         producer.shutdown();
     }
 
-    private static void through(String address, String topic, String group) throws Exception {
+    private static MessageSelector selector(String text) {
+        return text.startsWith("SQL ") ? MessageSelector.bySql(text.substring(4)) : MessageSelector.byTag(text);
+    }
+
+    private static void pullSql(String address, String topic, String group, String sql) throws Exception {
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.start();
+        for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
+            long offset = consumer.minOffset(queue);
+            while (offset < consumer.maxOffset(queue)) {
+                PullResult result = consumer.pull(queue, MessageSelector.bySql(sql), offset, 32);
+                if (result.getMsgFoundList() != null) {
+                    result.getMsgFoundList().forEach(RemotingClients::tellMessage);
+                }
+                offset = result.getNextBeginOffset();
+            }
+        }
+        consumer.shutdown();
+    }
+
+    private static void through(String address, String topic, String group, String wanted) throws Exception {
         Set<String> open = ConcurrentHashMap.newKeySet();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(address);
         consumer.setPollNameServerInterval(1_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, "*");
+        consumer.subscribe(topic, selector(wanted));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {
                 tellMessage(message);

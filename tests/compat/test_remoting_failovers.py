@@ -67,12 +67,14 @@ def stop(cluster: ClusterProcess, broker_id: int) -> None:
     cluster.nodes[broker_id].stop()
 
 
-@pytest.mark.parametrize("end", [kill, stop])
+@pytest.mark.parametrize(
+    ("end", "how"), [(kill, "through"), (stop, "through"), (kill, "through-sql")]
+)
 def test_a_group_consumes_all_that_is_acknowledged_while_masters_end(
-    cluster: ClusterProcess, tmp_path: Path, end: Callable[[ClusterProcess, int], None]
+    cluster: ClusterProcess, tmp_path: Path, end: Callable[[ClusterProcess, int], None], how: str
 ) -> None:
     create_topic(cluster, "orders")
-    with running_client(tmp_path, "through", addresses(cluster), "orders", "shop") as running:
+    with running_client(tmp_path, how, addresses(cluster), "orders", "shop") as running:
         await_more(running)
         for queue in (0, 1):
             leader = cluster.leader_of("orders", queue)

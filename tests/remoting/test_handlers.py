@@ -248,7 +248,7 @@ def test_a_pull_gets_the_tags_that_it_wants_and_goes_on_behind_the_others(
     answer = remote.ask(PULL, pulled(topic, subscription="d"))
     assert code(answer) is ResponseCode.PULL_RETRY_IMMEDIATELY
     assert answer.fields["nextBeginOffset"] == "3"
-    answer = remote.ask(PULL, pulled(topic, subscription="x > 1", expressionType="SQL92"))
+    answer = remote.ask(PULL, pulled(topic, subscription="x >", expressionType="SQL92"))
     assert code(answer) is ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 

@@ -16,7 +16,6 @@ from penstock.remoting.heartbeat import (
     read_heartbeat,
 )
 from penstock.remoting.members import EXPIRY_MS, GroupMembers, TooManyMembers
-from penstock.remoting.subscription import TAGS_MAX, TagFilter, read_filter
 
 
 def beat(client_id: str, *groups: str, topic: str = "t") -> Heartbeat:
@@ -162,37 +161,29 @@ def test_members_have_a_largest_number() -> None:
     assert members.note(beat("b", "g"), "two", 0) == ["g"]
 
 
-@pytest.mark.parametrize(
-    ("expression", "tags"),
-    [
-        ("*", None),
-        ("", None),
-        ("a", {"a"}),
-        (" a || b||  ||c d", {"a", "b", "c d"}),
-        ("a|b", {"a|b"}),
-        ("a || *", {"a", "*"}),
-    ],
-)
-def test_expressions_are_tags(expression: str, tags: set[str] | None) -> None:
-    assert read_filter(expression).tags == tags
+def test_what_a_member_wants_is_found_by_the_connection_that_it_was_last_heard_on() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g", topic="first"), "one", 0)
+    members.note(beat("b", "g", topic="second"), "two", 0)
+    assert members.subscription("one", "g", "first") == Subscription("first")
+    assert members.subscription("two", "g", "second") == Subscription("second")
+    assert members.subscription("one", "g", "second") is None, "another topic"
+    assert members.subscription("one", "h", "first") is None, "another group"
+    members.note(beat("a", "g", topic="first"), "three", 1)
+    assert members.subscription("one", "g", "first") is None, "it is heard elsewhere"
+    assert members.subscription("three", "g", "first") == Subscription("first")
+    members.closed("three")
+    assert members.subscription("three", "g", "first") is None
+    members.leave("b", "g", "two")
+    assert members.subscription("two", "g", "second") is None
 
 
-def test_a_filter_wants_its_tags_exactly() -> None:
-    assert all(map(TagFilter().wants, ("a", "", None)))
-    wanted = read_filter("AaAa || b")
-    assert [wanted.wants(tag) for tag in ("AaAa", "BBBB", "b", "", None)] == [
-        True,
-        False,
-        True,
-        False,
-        False,
-    ], "AaAa and BBBB have one hash code in Java"
-
-
-@pytest.mark.parametrize(
-    ("expression", "kind"),
-    [("a > 1", "SQL92"), ("||", "TAG"), ("||".join(map(str, range(TAGS_MAX + 1))), "TAG")],
-)
-def test_other_expressions_are_malformed(expression: str, kind: str) -> None:
-    with pytest.raises(MalformedBody):
-        read_filter(expression, kind)
+def test_of_two_members_on_one_connection_the_one_that_was_heard_last_is_asked() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g", topic="first"), "one", 0)
+    members.note(beat("b", "g", topic="second"), "one", 0)
+    assert members.subscription("one", "g", "second") == Subscription("second")
+    members.leave("a", "g", "one")
+    assert members.subscription("one", "g", "second") == Subscription("second")
+    members.leave("b", "g", "one")
+    assert members.subscription("one", "g", "second") is None

@@ -12,6 +12,9 @@ BODIES = ("tests/remoting/test_body_codec.py",)
 HANDLERS = ("tests/remoting/test_handlers.py",)
 BOUNDS = ("tests/remoting/test_bounds.py",)
 LOCKS = ("tests/remoting/test_locks.py",)
+FILTERED = ("tests/remoting/filters/test_filtered_pulls.py",)
+EXPRESSIONS = ("tests/remoting/filters/test_expressions.py",)
+FILTERS = ("tests/remoting/filters/test_filters.py",)
 
 MUTANTS = (
     plant(
@@ -171,8 +174,8 @@ MUTANTS = (
         "messages of a batch behind the most that a pull gets are never read",
         (
             "remoting/reading.py",
-            "return Messages(encoded, record.offset)",
-            "return Messages(encoded, header.last_offset + 1)",
+            "yield Messages(encoded, record.offset)",
+            "yield Messages(encoded, run_end(data, wanted.offset))",
         ),
         kind=Kind.RANGE,
         near=HANDLERS,
@@ -292,5 +295,61 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=HANDLERS,
+    ),
+    plant(
+        "remoting-null-is-false",
+        AREA,
+        "NOT of a comparison with a missing property is true",
+        (
+            "remoting/filters/parts.py",
+            "        return None if value is None else not value\n",
+            "        return not value\n",
+        ),
+        kind=Kind.GUARD,
+        near=EXPRESSIONS,
+    ),
+    plant(
+        "remoting-longs-are-integers",
+        AREA,
+        "a property of more than 32 bits can not be compared with a number of more",
+        ("remoting/filters/values.py", "    Long: to_long,\n", "    Long: to_integer,\n"),
+        kind=Kind.RANGE,
+        near=EXPRESSIONS,
+    ),
+    plant(
+        "remoting-slices-go-on-one-further",
+        AREA,
+        "a pull that is answered before the end of a read skips a message",
+        (
+            "remoting/reading.py",
+            "        following = record.offset + 1\n",
+            "        following = record.offset + 2\n",
+        ),
+        kind=Kind.RANGE,
+        near=FILTERED,
+    ),
+    plant(
+        "remoting-older-subscriptions-filter",
+        AREA,
+        "a consumer gets what it wanted before it has subscribed anew",
+        (
+            "remoting/filters/wanted.py",
+            'if told.sub_version < number(command, "subVersion", 0):',
+            'if told.sub_version < 0 > number(command, "subVersion", 0):',
+        ),
+        kind=Kind.STALE,
+        near=FILTERED,
+    ),
+    plant(
+        "remoting-expressions-without-a-bound",
+        AREA,
+        "expressions of clients take all memory",
+        (
+            "remoting/filters/compiled.py",
+            "        while self.bytes_now > self.bytes_max:\n",
+            "        while self.bytes_now < 0:\n",
+        ),
+        kind=Kind.GUARD,
+        near=FILTERS,
     ),
 )

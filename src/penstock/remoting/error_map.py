@@ -14,6 +14,7 @@ from penstock.controller import errors as controller
 from penstock.record import errors as record
 from penstock.remoting import errors as remoting
 from penstock.remoting import members
+from penstock.remoting.filters import errors as filters
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
@@ -35,6 +36,9 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     storage.LogBusy: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogFollows: ResponseCode.SERVICE_NOT_AVAILABLE,
     members.TooManyMembers: ResponseCode.SYSTEM_BUSY,
+    filters.SubscriptionMissing: ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    filters.SubscriptionOlder: ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    filters.FilterMissing: ResponseCode.FILTER_DATA_NOT_EXIST,
 }
 
 

@@ -13,6 +13,8 @@
     delivery    messages whose time has come
     halves      half messages of transactions, and their producers
     letters     messages that were popped too often
+    compiled    expressions by which messages are filtered
+    filtering   reads that take more than a turn, and what they have left out
 
 Source: ours. The broker does not know its fronts.
 """
@@ -26,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.remoting.filters.compiled import CompiledExpressions
+from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
 from penstock.remoting.held import HeldRequests
 from penstock.remoting.later.delivery import Delivery
@@ -75,6 +79,8 @@ class RemotingFront:
         self.calls = calls
         self.members: GroupMembers[Connection] = GroupMembers()
         self.held = HeldRequests(broker.scheduler)
+        self.compiled = CompiledExpressions()
+        self.filtering = Filtering(broker.turns, spawn)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
@@ -99,12 +105,17 @@ class RemotingFront:
     @property
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
-        of_groups = self.members.bytes_now + self.halves.bytes_now
+        of_groups = self.members.bytes_now + self.halves.bytes_now + self.compiled.bytes_now
         return self.held.bytes_now + of_groups + self.locks.count * LOCK_BYTES
 
     def use_memory(self, bytes_max: int) -> None:
-        """Let unanswered requests have half of so many bytes, and members of groups the rest."""
-        self.held.bytes_max = self.members.bytes_max = bytes_max // 2
+        """Let unanswered requests have half of so many bytes, and members of groups the rest.
+
+        An eighth of theirs is for the expressions by which they filter.
+        """
+        half = bytes_max // 2
+        self.compiled.bytes_max = half // 8
+        self.held.bytes_max, self.members.bytes_max = half, half - self.compiled.bytes_max
 
     def queues_of(self, topic_id: TopicId, placed: tuple[ReplicaSetId, ...]) -> TopicQueues:
         """Return the queues of a topic whose partitions are placed so."""

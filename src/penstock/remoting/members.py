@@ -15,14 +15,14 @@ from collections.abc import Hashable, Iterable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.remoting.heartbeat import ConsumerGroup, Heartbeat
+from penstock.remoting.heartbeat import ConsumerGroup, Heartbeat, Subscription
 
 EXPIRY_MS: Final = 120_000
 MEMBERSHIPS_MAX: Final = 100_000
 """Members of all groups together."""
 BYTES_MAX: Final = 4 << 20
 """Of all members, where nobody has said more."""
-MEMBER_BYTES: Final = 700
+MEMBER_BYTES: Final = 900
 """Memory of a member beside its texts."""
 SUBSCRIPTION_BYTES: Final = 300
 """Memory of a subscription beside its texts."""
@@ -53,6 +53,8 @@ class GroupMembers(Generic[ConnectionT]):
         self._groups: dict[str, dict[str, _Member[ConnectionT]]] = {}
         self._places: dict[ConnectionT, dict[_Place, None]] = {}
         """What a connection was last heard for: its end looks at nothing else."""
+        self._heard: dict[tuple[ConnectionT, str], str] = {}
+        """The client of a group that was last heard on a connection."""
         self._most = memberships_max
         self._count = 0
         self.bytes_max = bytes_max
@@ -113,6 +115,16 @@ class GroupMembers(Generic[ConnectionT]):
         members = self._groups.get(group_name, {}).values()
         return list(dict.fromkeys(member.connection for member in members))
 
+    def subscription(
+        self, connection: ConnectionT, group_name: str, topic: str
+    ) -> Subscription | None:
+        """Return what a group's member that was last heard on a connection wants of a topic."""
+        client_id = self._heard.get((connection, group_name))
+        if client_id is None:
+            return None
+        wanted = self._groups[group_name][client_id].group.subscriptions
+        return next((one for one in wanted if one.topic == topic), None)
+
     def _take_room(self, group_name: str, known: _Member[ConnectionT] | None, size: int) -> None:
         if known is None and self._count >= self._most:
             raise TooManyMembers(f"{self._count} members of groups, none can join {group_name}")
@@ -129,8 +141,12 @@ class GroupMembers(Generic[ConnectionT]):
             self._forget(known.connection, place)
         self._groups.setdefault(place[0], {})[place[1]] = member
         self._places.setdefault(member.connection, {})[place] = None
+        self._heard[member.connection, place[0]] = place[1]
 
     def _forget(self, connection: ConnectionT, place: _Place) -> None:
+        group_name, client_id = place
+        if self._heard[connection, group_name] == client_id:
+            del self._heard[connection, group_name]
         places = self._places[connection]
         del places[place]
         if not places:

@@ -1,19 +1,25 @@
-"""What a consumer wants of a topic: all messages, or those with one of its tags.
+"""What a consumer wants of a topic: all messages, those with one of its tags, or by an expression.
 
-    *, empty        all
-    a || b          messages whose tag is a or b, exactly; one without a tag is not wanted
+    TAG, none   * or empty: all
+                a || b: messages whose tag is a or b, exactly; one without a tag is not wanted
+    SQL92       messages for which the expression is true (filters/)
 
-Source: RocketMQ `FilterAPI.buildSubscriptionData`, `ExpressionType`. Departure: the server compares
-tags and not their hash codes, so a client has nothing left to sort out. SQL-92 is not there yet.
+Source: RocketMQ `FilterAPI.build`, `ExpressionType`. Departure: the server compares tags and not
+their hash codes, so a client has nothing left to sort out.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from penstock.remoting.errors import MalformedBody
+from penstock.remoting.filters.compiled import CompiledExpressions
+from penstock.remoting.filters.verdicts import Judge, MessageFilter, Verdict
+from penstock.remoting.system_names import TAGS
 
 _ALL: Final = "*"
 _OR: Final = "||"
 _TAG: Final = "TAG"
+_SQL: Final = "SQL92"
 TAGS_MAX: Final = 1_000
 """Tags of an expression; each costs memory for as long as its pull waits."""
 
@@ -23,21 +29,63 @@ class TagFilter(NamedTuple):
 
     tags: frozenset[str] | None = None
 
-    def wants(self, tag: str | None) -> bool:
-        """Whether a message with this tag is wanted; None is a message without one."""
-        return self.tags is None or tag in self.tags
+    @property
+    def work(self) -> int:
+        """Nearly nothing."""
+        return 0
+
+    def judge(self) -> Judge:
+        """Return what judges messages."""
+        return _wanted if self.tags is None else self._judge
+
+    def _judge(self, properties: Mapping[str, str]) -> Verdict:
+        assert self.tags is not None
+        return Verdict.WANTED if properties.get(TAGS) in self.tags else Verdict.TAG
 
 
-def read_filter(expression: str, kind: str = _TAG) -> TagFilter:
+class SqlFilter(NamedTuple):
+    """The messages for which an expression is true."""
+
+    text: str
+    compiled: CompiledExpressions
+
+    @property
+    def work(self) -> int:
+        """About the microseconds of a message."""
+        return self.compiled.get(self.text).work
+
+    def judge(self) -> Judge:
+        """Return what judges messages."""
+        return self.compiled.get(self.text).judge
+
+
+EVERYTHING: Final = TagFilter()
+
+
+def is_by_tags(kind: str) -> bool:
+    """Whether expressions of this kind are tags; those without a kind are."""
+    return kind in {_TAG, ""}
+
+
+def read_filter(expression: str, kind: str, compiled: CompiledExpressions) -> MessageFilter:
     """Return the filter of an expression.
 
-    Raises MalformedBody for another kind, and for an expression that names no tag or too many.
+    Raises MalformedBody for another kind, for an expression that names no tag or too many, and for
+    one of SQL-92 that RocketMQ refuses, too, or that is too long.
     """
-    if kind not in {_TAG, ""}:
-        raise MalformedBody(f"expressions of kind {kind[:20]} are not supported, use {_TAG}")
+    if kind == _SQL:
+        sql = SqlFilter(expression, compiled)
+        sql.judge()
+        return sql
+    if not is_by_tags(kind):
+        raise MalformedBody(f"expressions of kind {kind[:20]} are not known, use {_TAG} or {_SQL}")
     if expression in {_ALL, ""}:
-        return TagFilter()
+        return EVERYTHING
     tags = [tag for part in expression.split(_OR) if (tag := part.strip())]
     if not 0 < len(tags) <= TAGS_MAX:
         raise MalformedBody(f"an expression of {len(tags)} tags")
     return TagFilter(frozenset(tags))
+
+
+def _wanted(_: Mapping[str, str]) -> Verdict:
+    return Verdict.WANTED

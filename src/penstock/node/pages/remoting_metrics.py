@@ -44,8 +44,34 @@ def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
         "Approximate memory of these members.",
         front.members.bytes_now,
     )
+    yield from _filter_metrics(front)
     yield from _retry_metrics(front)
     yield from _half_metrics(front)
+
+
+def _filter_metrics(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what is counted of filters."""
+    from penstock.remoting.filters.verdicts import Verdict  # noqa: PLC0415  as above
+
+    left_out = CounterMetricFamily(
+        "penstock_remoting_filtered",
+        "Messages that were read for a pull and not sent, by what its filter says: another tag; an"
+        " expression that is not true; one that compares a number with a property that is none.",
+        labels=["by"],
+    )
+    for verdict in (Verdict.TAG, Verdict.SQL, Verdict.SQL_ERROR):
+        left_out.add_metric([verdict.value], front.filtering.left_out[verdict])
+    yield left_out
+    yield GaugeMetricFamily(
+        "penstock_remoting_expressions",
+        "Expressions of SQL-92 that are kept compiled.",
+        front.compiled.count,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_expressions_bytes",
+        "Approximate memory of these expressions.",
+        front.compiled.bytes_now,
+    )
 
 
 def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:

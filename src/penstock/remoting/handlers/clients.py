@@ -40,7 +40,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             context.front.halves.producers.leave(client_id, producer_group, context.connection)
             reply()
         case RequestCode.CHECK_CLIENT_CONFIG:
-            _check_subscription(command, reply)
+            _check_subscription(context, command, reply)
             return
         case _:
             group = text(command, "consumerGroup")
@@ -51,10 +51,10 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     context.front.tell_members(changed)
 
 
-def _check_subscription(command: Command, reply: Reply) -> None:
+def _check_subscription(context: RemotingContext, command: Command, reply: Reply) -> None:
     asked = read_checked(command.body)
     try:
-        read_filter(asked.sub_string, asked.expression_type or "")
+        read_filter(asked.sub_string, asked.expression_type or "", context.front.compiled)
     except MalformedBody as error:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return

@@ -25,7 +25,7 @@ from penstock.remoting.pop.receipts import number_of, offsets_info, start_info
 from penstock.remoting.pop.serving import key_of, popped_topic, serve
 from penstock.remoting.queues import Queue
 from penstock.remoting.request import RemotingContext, Reply
-from penstock.remoting.subscription import read_filter
+from penstock.remoting.subscription import is_by_tags, read_filter
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 
@@ -54,7 +54,10 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     most_ms = context.broker.shares.config.lock_max_ms
     try:
         fields = command.fields
-        tags = read_filter(fields.get("exp") or "*", fields.get("expType") or "TAG")
+        kind = fields.get("expType") or ""
+        if not is_by_tags(kind):
+            raise MalformedBody(f"pops filter by tags, not by {kind[:20]}")
+        tags = read_filter(fields.get("exp") or "*", kind, context.front.compiled)
     except MalformedBody as error:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return

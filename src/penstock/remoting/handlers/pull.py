@@ -2,10 +2,11 @@
 
     records      SUCCESS, the messages, and the offset for the next pull
     none         PULL_NOT_FOUND, after the wait
-    none wanted  PULL_RETRY_IMMEDIATELY: all that was read had other tags
+    none wanted  PULL_RETRY_IMMEDIATELY: the filter wants nothing of what was read
     out of range PULL_OFFSET_MOVED, with the nearest offset that there is
 
-Reads to the last stable offset. Source: RocketMQ `PullMessageProcessor`, `PullSysFlag`,
+What is wanted is said by the pull or by the last heartbeat (filters/wanted.py); without either it
+is refused. Reads to the last stable offset. Source: RocketMQ `PullMessageProcessor`, `PullSysFlag`,
 `PullMessageResponseHeader`.
 """
 
@@ -20,18 +21,19 @@ from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
+from penstock.remoting.filters.filtering import Messages
+from penstock.remoting.filters.wanted import wanted_by
 from penstock.remoting.gate import check, find_topic, led_queue
 from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.positions import commit, is_here
 from penstock.remoting.reading import Wanted, read_messages
 from penstock.remoting.request import RemotingContext, Reply
-from penstock.remoting.subscription import TagFilter, read_filter
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.storage.errors import OffsetOutOfRange
 
 CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-COMMITS, MAY_WAIT, HAS_SUBSCRIPTION = 1, 2, 4
+COMMITS, MAY_WAIT = 1, 2
 WAIT_MS_MAX: Final = 30_000
 MESSAGES_MAX: Final = 1_024
 READ_BYTES_MAX: Final = 256 << 10
@@ -46,7 +48,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     found = led_queue(context, topic, command.fields.get("bname"), number(command, "queueId"))
     sys_flag = number(command, "sysFlag", 0)
     try:
-        tags = _filter(command, sys_flag)
+        wanted_messages = wanted_by(context, command, group, topic_name)
     except MalformedBody as error:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
@@ -57,13 +59,15 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
     host, is_retry = context.front.own_host(), retry_group(topic_name) is not None
-    wanted = Wanted(topic_name, found, offset, most, tags, host, topic.topic_id, is_retry)
+    wanted = Wanted(
+        topic_name, found, offset, most, wanted_messages, host, topic.topic_id, is_retry
+    )
     operation = FetchOperation(
         context.broker,
         [PartitionRead(part, found.hosted)],
         min_bytes=1,
         max_bytes=READ_BYTES_MAX,
-        on_done=partial(_answer, wanted, reply),
+        on_done=partial(_answer, context, wanted, reply),
         consumer=Consumer(
             room=context.connection,
             turn=partial(context.broker.look_ups.ask, context.connection),
@@ -76,14 +80,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     operation.start(min(max(wait_ms, 0), WAIT_MS_MAX))
 
 
-def _filter(command: Command, sys_flag: int) -> TagFilter:
-    if not sys_flag & HAS_SUBSCRIPTION:
-        return TagFilter()
-    fields = command.fields
-    return read_filter(fields.get("subscription", "*"), fields.get("expressionType", "TAG"))
-
-
-def _answer(wanted: Wanted, reply: Reply, reads: list[PartitionRead]) -> None:
+def _answer(
+    context: RemotingContext, wanted: Wanted, reply: Reply, reads: list[PartitionRead]
+) -> None:
     (read,) = reads
     error = read.error
     if isinstance(error, OffsetOutOfRange):
@@ -95,16 +94,21 @@ def _answer(wanted: Wanted, reply: Reply, reads: list[PartitionRead]) -> None:
     if error is not None:
         reply.fail(error)
         return
-    try:
-        messages = read_messages(wanted, read)
-    except PlatformError as failed:
-        reply.fail(failed)
+    reply.begin()
+    filtering = context.front.filtering
+    slices = read_messages(wanted, read, filtering.left_out)
+    filtering.read(wanted.offset, slices, partial(_tell, wanted, reply, read.stable_offset))
+
+
+def _tell(wanted: Wanted, reply: Reply, end: int, found: Messages | PlatformError) -> None:
+    if isinstance(found, PlatformError):
+        reply.fail(found)
         return
-    told = _offsets(wanted, messages.next_offset, read.stable_offset)
-    if messages.encoded:
-        reply(told, body=b"".join(messages.encoded), remark="FOUND")
-    elif messages.next_offset > wanted.offset:
-        reply(told, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark="no message has a wanted tag")
+    told = _offsets(wanted, found.next_offset, end)
+    if found.encoded:
+        reply(told, body=b"".join(found.encoded), remark="FOUND")
+    elif found.next_offset > wanted.offset:
+        reply(told, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark="no message is wanted")
     else:
         reply(told, code=ResponseCode.PULL_NOT_FOUND, remark="there is no message yet")
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions import HostedPartition
     from penstock.remoting.gate import Found
     from penstock.remoting.request import RemotingContext
-    from penstock.remoting.subscription import TagFilter
+    from penstock.remoting.filters.verdicts import MessageFilter
     from penstock.shares.state import ShareKey
 
 GONE_CHECK_S: Final = 1.0
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
     wait_ms: int
     is_from_end: bool
     """Where a group begins that has no position: at the end of a queue, or at its start."""
-    tags: TagFilter
+    tags: MessageFilter
 
 
 class Part(NamedTuple):

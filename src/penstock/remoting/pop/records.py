@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.record.build import Record
 from penstock.record.committed import Aborted, committed_pieces
 from penstock.record.read import DecodedRecord, iter_batches, iter_records, run_end
+from penstock.remoting.filters.verdicts import Verdict
 from penstock.remoting.ids import derived_id, locator_of
 from penstock.remoting.mapping import Mapped, to_message
-from penstock.remoting.system_names import TAGS
 from penstock.remoting.wire.message import Host, Message, encode_message
 from penstock.remoting.wire.properties import write_properties
 from penstock.shares.runs import Run, Runs
@@ -25,7 +25,7 @@ from penstock.shares.runs import Run, Runs
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead
     from penstock.remoting.gate import Found
-    from penstock.remoting.subscription import TagFilter
+    from penstock.remoting.filters.verdicts import Judge, MessageFilter
 
 BYTES_MAX: Final = 256 << 10
 """Of messages of one answer, beside the last one; as for pulls."""
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     """What a client asks for."""
 
     messages_max: int
-    tags: TagFilter
+    tags: MessageFilter
 
 
 class Place(NamedTuple):
@@ -77,6 +77,7 @@ def look(read: PartitionRead, wanted: Wanted, place: Place) -> Looked:
     records: list[Seen] = []
     absent: list[Run] = []
     at, left, count = first, BYTES_MAX, 0
+    judge = wanted.tags.judge()
     for record in _records(data, aborted, first):
         is_full = count == wanted.messages_max or left <= 0 or len(records) == LOOKED_MAX
         if is_full or (records and record.offset - records[0].offset >= SPAN_MAX):
@@ -84,7 +85,7 @@ def look(read: PartitionRead, wanted: Wanted, place: Place) -> Looked:
         if record.offset > at:
             absent.append((at, record.offset))
         at = record.offset + 1
-        message = _message(record, wanted.tags, place)
+        message = _message(record, judge, place)
         records.append(Seen(record.offset, record.timestamp_ms, message))
         if message is not None:
             count += 1
@@ -103,11 +104,11 @@ def _records(data: memoryview, aborted: Sequence[Aborted], first: int) -> Iterat
                 yield from (one for one in iter_records(batch) if one.offset >= first)
 
 
-def _message(record: DecodedRecord, tags: TagFilter, place: Place) -> Mapped | None:
+def _message(record: DecodedRecord, judge: Judge, place: Place) -> Mapped | None:
     plain = Record(record.key, record.value, record.headers, record.timestamp_ms)
     partition = place.found.hosted.partition
     mapped = to_message(plain, derived_id(place.topic_id, partition, record.offset))
-    return mapped if tags.wants(mapped.properties.get(TAGS)) else None
+    return mapped if judge(mapped.properties) is Verdict.WANTED else None
 
 
 def divided(

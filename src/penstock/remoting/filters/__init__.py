@@ -1,0 +1,1 @@
+"""Which messages a consumer wants, by SQL-92 expressions over their properties."""
