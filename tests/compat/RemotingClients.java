@@ -359,11 +359,12 @@ public class RemotingClients {
     private static void pullSql(String address, String topic, String group, String sql) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
         consumer.setNamesrvAddr(address);
+        consumer.setHeartbeatBrokerInterval(1_000);  // whose answers tell it of the brokers' versions
         consumer.start();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
             long offset = consumer.minOffset(queue);
             while (offset < consumer.maxOffset(queue)) {
-                PullResult result = consumer.pull(queue, MessageSelector.bySql(sql), offset, 32);
+                PullResult result = pulledBySql(consumer, queue, sql, offset);
                 if (result.getMsgFoundList() != null) {
                     result.getMsgFoundList().forEach(RemotingClients::tellMessage);
                 }
@@ -371,6 +372,21 @@ public class RemotingClients {
             }
         }
         consumer.shutdown();
+    }
+
+    /** Asks again as long as the client has not heard from the broker, which it takes for an old one. */
+    private static PullResult pulledBySql(DefaultMQPullConsumer consumer, MessageQueue queue, String sql, long offset)
+        throws Exception {
+        for (int tenths = 0; ; tenths++) {
+            try {
+                return consumer.pull(queue, MessageSelector.bySql(sql), offset, 32);
+            } catch (MQClientException early) {
+                if (tenths == 300 || !early.getErrorMessage().contains("does not upgrade")) {
+                    throw early;
+                }
+                Thread.sleep(100);
+            }
+        }
     }
 
     private static void through(String address, String topic, String group, String wanted) throws Exception {

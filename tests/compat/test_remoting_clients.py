@@ -95,6 +95,19 @@ def test_a_consumer_gets_the_tags_that_it_wants(address: str, topic: str, tmp_pa
     assert Counter(one["tags"] for one in messages) == {"batch": COUNT, "oneway": COUNT}
 
 
+def test_consumers_get_what_their_expressions_are_true_for(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    client(tmp_path, "produce", address, topic, COUNT)
+    sql = "colour STARTSWITH 'gr' AND (TAGS IN ('batch', 'none') OR KEYS STARTSWITH 'sync')"
+    *messages, done = client(tmp_path, "push", address, topic, "sql", f"SQL {sql}", 2 * COUNT)
+    assert done == {"done": True}
+    assert Counter(one["tags"] for one in messages) == {"batch": COUNT, "sync": COUNT}
+    pulled = client(tmp_path, "pull-sql", address, topic, "pulling", sql)
+    assert {one["id"] for one in pulled} == {one["id"] for one in messages}
+    assert len(pulled) == 2 * COUNT
+
+
 def test_a_pull_consumer_gets_every_queue_to_its_end(
     address: str, topic: str, tmp_path: Path
 ) -> None:

@@ -113,7 +113,11 @@ def test_offsets_are_found_by_time(remote: Remote) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [("TAG", ResponseCode.SUCCESS), ("SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED)],
+    [
+        ("TAG", ResponseCode.SUCCESS),
+        ("SQL92", ResponseCode.SUCCESS),
+        ("OTHER", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    ],
 )
 def test_clients_learn_which_subscriptions_are_served(
     remote: Remote, kind: str, code: ResponseCode

@@ -268,6 +268,7 @@ def test_pulls_beyond_the_places_are_answered_after_one_slice_and_lose_nothing(
         front.filtering.open = PLACES_MAX
 
     node.call(take_all)
+    before = node.call(lambda: front.filtering.left_out[Verdict.SQL])
     found: list[bytes] = []
     offset = answers = 0
     while offset < count:
@@ -277,6 +278,8 @@ def test_pulls_beyond_the_places_are_answered_after_one_slice_and_lose_nothing(
         offset, answers = following(answer), answers + 1
     assert found == [b"%d" % number for number in sorted(wanted)]
     assert answers >= 4
+    left_out = node.call(lambda: front.filtering.left_out[Verdict.SQL]) - before
+    assert left_out + len(found) == count, "each was judged once"
 
     def give_back() -> None:
         front.filtering.open = 0
