@@ -18,6 +18,7 @@ from typing import Final
 from penstock.broker.access import Operation, Resource
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
+from penstock.remoting.filters.verdicts import MessageFilter
 from penstock.remoting.gate import check, find_topic, led_queue
 from penstock.remoting.pop.popping import Asked, Part, Peeking, Popped, Popping
 from penstock.remoting.pop.pops import WAITING_MAX
@@ -53,11 +54,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         raise MalformedBody("pops in order are not served: use a consumer that locks its queues")
     most_ms = context.broker.shares.config.lock_max_ms
     try:
-        fields = command.fields
-        kind = fields.get("expType") or ""
-        if not is_by_tags(kind):
-            raise MalformedBody(f"pops filter by tags, not by {kind[:20]}")
-        tags = read_filter(fields.get("exp") or "*", kind, context.front.compiled)
+        tags = _tags(context, command)
     except MalformedBody as error:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
@@ -80,6 +77,13 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     is_peek = command.code == RequestCode.NOTIFICATION
     work = _peek if is_peek else _pop
     serve(context, "pop", reply, work(context, asked, parts, reply, is_full=is_full))
+
+
+def _tags(context: RemotingContext, command: Command) -> MessageFilter:
+    kind = command.fields.get("expType") or ""
+    if not is_by_tags(kind):
+        raise MalformedBody(f"pops filter by tags, not by {kind[:20]}")
+    return read_filter(command.fields.get("exp") or "*", kind, context.front.compiled)
 
 
 def _parts(context: RemotingContext, command: Command, group: str, name: str) -> Sequence[Part]:

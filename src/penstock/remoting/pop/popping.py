@@ -38,9 +38,9 @@ from penstock.storage.errors import OffsetOutOfRange
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
+    from penstock.remoting.filters.verdicts import MessageFilter
     from penstock.remoting.gate import Found
     from penstock.remoting.request import RemotingContext
-    from penstock.remoting.filters.verdicts import MessageFilter
     from penstock.shares.state import ShareKey
 
 GONE_CHECK_S: Final = 1.0

@@ -24,8 +24,8 @@ from penstock.shares.runs import Run, Runs
 
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead
-    from penstock.remoting.gate import Found
     from penstock.remoting.filters.verdicts import Judge, MessageFilter
+    from penstock.remoting.gate import Found
 
 BYTES_MAX: Final = 256 << 10
 """Of messages of one answer, beside the last one; as for pulls."""
