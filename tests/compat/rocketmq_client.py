@@ -10,13 +10,15 @@ from typing import Any
 from tests.compat.java_tools import jars_or_skip
 
 SOURCE = Path(__file__).with_name("RemotingClients.java")
+GRPC = Path(__file__).with_name("GrpcProducer.java")
+"""Of the gRPC client, which has jars of its own."""
 CLIENT_SECONDS = 120
 
 
-def client(home: Path, *words: object) -> list[dict[str, Any]]:
+def client(home: Path, *words: object, source: Path = SOURCE) -> list[dict[str, Any]]:
     """Run the stock client with these words; return what it has told."""
     done = subprocess.run(
-        _command(home, words),
+        _command(home, words, source),
         capture_output=True,
         timeout=CLIENT_SECONDS,
         check=False,
@@ -29,12 +31,12 @@ def client(home: Path, *words: object) -> list[dict[str, Any]]:
 class RunningClient:
     """The stock client while it runs; what it tells is in a file meanwhile."""
 
-    def __init__(self, home: Path, *words: object) -> None:
+    def __init__(self, home: Path, *words: object, source: Path = SOURCE) -> None:
         self._out = home / "told"
         self._errors = home / "errors"
         with self._out.open("w") as out, self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                _command(home, words), stdin=subprocess.PIPE, stdout=out, stderr=errors
+                _command(home, words, source), stdin=subprocess.PIPE, stdout=out, stderr=errors
             )
 
     def told(self) -> list[dict[str, Any]]:
@@ -55,19 +57,20 @@ class RunningClient:
 
 
 @contextmanager
-def running_client(home: Path, *words: object) -> Iterator[RunningClient]:
+def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterator[RunningClient]:
     """The stock client for the length of a `with`."""
-    running = RunningClient(home, *words)
+    running = RunningClient(home, *words, source=source)
     try:
         yield running
     finally:
         running.kill()
 
 
-def _command(home: Path, words: tuple[object, ...]) -> list[str]:
-    class_path = ":".join(map(str, jars_or_skip("rocketmq")))
+def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
+    project = "rocketmq-grpc" if source == GRPC else "rocketmq"
+    class_path = ":".join(map(str, jars_or_skip(project)))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(SOURCE)]
+    command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(source)]
     return [*command, *map(str, words)]
 
 

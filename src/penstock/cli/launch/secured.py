@@ -157,6 +157,7 @@ def check_closed(settings: NodeSettings) -> None:
         ("access.authorizer", access.authorizer is AuthoriserKind.ACL),
         ("access.super_users", PRINCIPAL in access.super_users),
         ("remoting.port", not settings.remoting.port),
+        ("grpc.port", not settings.grpc.port),
         ("access.allow_everyone_if_no_acl_found", not access.allow_everyone_if_no_acl_found),
     ):
         if not is_as_wanted:
