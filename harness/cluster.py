@@ -57,12 +57,14 @@ class ClusterProcess:
         listener: str = "",
         listener_security: Mapping[str, object] | None = None,
         has_remoting: bool = False,
+        has_grpc: bool = False,
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
         With a `listener` each broker has one of that name beside its first, at `listener_ports`,
         and `listener_security` as its section `security`;
-        with `has_remoting` each has a port for RocketMQ's clients, at `remoting_ports`.
+        with `has_remoting` each has a port for RocketMQ's clients, at `remoting_ports`, and with
+        `has_grpc` one for those of gRPC, at `grpc_ports`.
         `data_of` says where the data of each process lie, `place_of` where it runs.
         """
         self.directory = directory
@@ -78,6 +80,7 @@ class ClusterProcess:
             {broker_id: free_port() for broker_id in broker_ids} if listener else {}
         )
         self.remoting_ports = {one: free_port() for one in broker_ids} if has_remoting else {}
+        self.grpc_ports = {one: free_port() for one in broker_ids} if has_grpc else {}
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
@@ -247,6 +250,8 @@ class ClusterProcess:
             own["security"] = dict(self._listener_security)
         if peer_id in self.remoting_ports:
             own["remoting"] = {"port": self.remoting_ports[peer_id]}
+        if peer_id in self.grpc_ports:
+            own["grpc"] = {"port": self.grpc_ports[peer_id]}
         settings = self._shared.of(
             peer_id,
             voters=self._voters,

@@ -46,10 +46,10 @@ def test_the_ready_line_is_the_only_one_on_stdout_and_sigterm_ends_cleanly(tmp_p
 
 
 def test_a_port_for_rocketmq_s_clients_is_told(tmp_path):
-    port = free_port()
-    where = "--rocketmq", "--set", f"remoting.port={port}"
+    port, grpc = free_port(), free_port()
+    where = "--rocketmq", "--set", f"remoting.port={port}", "--set", f"grpc.port={grpc}"
     with launched(tmp_path / "data", *where) as up:
-        told = f"rocketmq=127.0.0.1:{port}"
+        told = f"rocketmq=127.0.0.1:{port} grpc=127.0.0.1:{grpc}"
         assert up.ready_line == f"ready bootstrap=127.0.0.1:{up.port} {told}\n"
         with closing(Remote(f"127.0.0.1:{port}")) as remote:
             cluster = remote.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})

@@ -12,6 +12,8 @@ from tests.compat.java_tools import jars_or_skip
 
 SOURCE = Path(__file__).with_name("RemotingClients.java")
 POPPING = Path(__file__).with_name("PopClients.java")
+GRPC = Path(__file__).with_name("GrpcProducer.java")
+"""Of the gRPC client, which has jars of its own."""
 CLIENT_SECONDS = 120
 
 
@@ -74,6 +76,8 @@ def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterato
 
 def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
     class_path = ":".join(map(str, jars_or_skip("rocketmq")))
+    project = "rocketmq-grpc" if source == GRPC else "rocketmq"
+    class_path = ":".join(map(str, jars_or_skip(project)))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(source)]
     return [*command, *map(str, words)]

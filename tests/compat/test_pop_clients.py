@@ -110,7 +110,7 @@ def acknowledged(node: LiveNode, group: str) -> int:
 
 
 def count_of(node: LiveNode, group: str, outcome: str) -> int:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return node.call(lambda: front.pops.counts[group, outcome])
 

@@ -54,7 +54,7 @@ def checked(told: list[dict[str, Any]]) -> Counter[str]:
 
 
 def waiting(node: LiveNode) -> int:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return node.call(front.halves.waiting)
 

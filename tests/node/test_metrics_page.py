@@ -19,7 +19,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[LiveNode]:
-    with running_node(tmp_path, f"remoting.port={free_port()}") as node:
+    with running_node(tmp_path, f"remoting.port={free_port()}", f"grpc.port={free_port()}") as node:
         yield node
 
 

@@ -39,7 +39,7 @@ def other(served: tuple[LiveNode, str]) -> Iterator[Remote]:
 
 @pytest.fixture
 def pops(node: LiveNode) -> Pops:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return front.pops
 

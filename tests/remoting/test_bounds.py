@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode,
 
 
 def front_of(node: LiveNode) -> RemotingFront:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return front
 

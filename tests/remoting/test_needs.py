@@ -164,7 +164,7 @@ def test_a_request_asks_for_its_row_and_nothing_else(world: World, code: Request
 def test_a_request_without_one_permission_is_refused_and_nothing_happens(
     world: World, code: RequestCode, need: Need
 ) -> None:
-    before, locks = world.topics(), world.node.node._remoting.locks.count  # type: ignore[union-attr]
+    before, locks = world.topics(), world.node.node._rocketmq.remoting.locks.count  # type: ignore[union-attr]
     either = EITHER.get(code, ())
     denied = either if need in either else (need,)
     answer, _ = world.ask_denied(code, CASES[code][-1], *denied)
@@ -181,4 +181,4 @@ def test_a_request_without_one_permission_is_refused_and_nothing_happens(
         assert answer.code == ResponseCode.NO_PERMISSION
         assert answer.body == b""
     assert world.topics() == before
-    assert world.node.node._remoting.locks.count == locks  # type: ignore[union-attr]
+    assert world.node.node._rocketmq.remoting.locks.count == locks  # type: ignore[union-attr]

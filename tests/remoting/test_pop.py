@@ -265,7 +265,7 @@ def test_messages_of_a_group_are_counted_by_what_became_of_them(
 
 
 def front_of(node: LiveNode) -> RemotingFront:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return front
 

@@ -163,7 +163,7 @@ def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> 
     """Return the ports of node `number` after this one, as `penstock up` assigns them."""
     from penstock.cli.launch.cluster_files import CONTROLLER_PORT_DISTANCE, HA_PORT_DISTANCE
 
-    node, cluster, remoting = settings.node, settings.cluster, settings.remoting
+    node, cluster = settings.node, settings.cluster
     peers = cluster.host or node.host
     controller, ha = cluster.controller_port, cluster.ha_port
     if is_cluster:
@@ -179,7 +179,10 @@ def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> 
             Port(f"node.listeners {listener.name}", listener.host, listener.port)
             for listener in node.named_listeners()
         ),
-        Port("remoting.port", remoting.host, remoting.port + number if remoting.port else 0),
+        *(
+            Port(f"{one.name}.port", one.host, one.port + number)
+            for one in (*settings.remoting.bound(), *settings.grpc.bound())
+        ),
     ]
 
 

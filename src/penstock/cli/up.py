@@ -12,8 +12,8 @@ from penstock.cli.values import directory
 NODES_MAX = 50
 """With more, ports would collide: each node has three, a hundred apart."""
 REPLICAS_DEFAULT = 3
-ROCKETMQ = ("remoting.port=9876",)
-"""The port of RocketMQ's name servers, by which its clients look for a cluster."""
+ROCKETMQ = ("remoting.port=9876", "grpc.port=8081")
+"""The ports of RocketMQ's name servers and of its proxy: clients look for a cluster by either."""
 
 
 def run_up(
@@ -40,7 +40,8 @@ def run_up(
     rocketmq: Annotated[
         bool,
         typer.Option(
-            "--rocketmq", help="Ports for RocketMQ's remoting clients as well: 9876 and following."
+            "--rocketmq",
+            help="Ports for RocketMQ's clients as well: 9876 and 8081, and following.",
         ),
     ] = False,
     overrides: SetOption = None,
@@ -63,7 +64,7 @@ def run_up(
         port=port,
         metrics_port=metrics_port,
         restart=not no_restart,
-        overrides=(*ROCKETMQ[:rocketmq], *(overrides or ())),
+        overrides=(*(ROCKETMQ if rocketmq else ()), *(overrides or ())),
         secure=secure,
     )
     raise typer.Exit(launch(plan))

@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.net.admission.doorkeeper import Doorkeeper
+from penstock.net.admission.other_ports import OtherConnection, OtherPort, Shared
+from penstock.net.admission.unproven import Client
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
 from penstock.net.errors import CloseKind, RefuseKind
@@ -50,6 +52,8 @@ _SLOW_TICKS_MIN = 2
 """When memory for unfinished frames is used up, only a frame at least this old is closed."""
 
 log = logging.getLogger(__name__)
+
+_Protocol = Connection | TlsSide | OtherConnection
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -79,6 +83,8 @@ class Listener:
         self.endpoints = endpoints
         self.doors: Mapping[str, Door] = {}
         """By the names of endpoints, set before `start`; those without one serve everybody."""
+        self.others: Mapping[str, OtherPort] = {}
+        """By the names of endpoints, set before `start`: those that speak another protocol."""
         self.limits = limits
         self._on_close = on_close
         buffers = ReceiveBuffers(
@@ -171,11 +177,11 @@ class Listener:
             self._timer.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
         self._tls.give_up("the listener stops")
-        for connection in self.connections:
-            connection.drain()
+        for served in self._served():
+            served.drain()
         await self._wait_until_all_gone(grace_seconds)
-        for connection in self.connections:
-            connection.abort()
+        for served in self._served():
+            served.abort()
         await self._wait_until_all_gone(_ABORT_SECONDS)
 
     async def _wait_until_all_gone(self, seconds: float) -> None:
@@ -258,14 +264,17 @@ class Listener:
         self._delayed.pop(accepted).cancel()
         accepted.close()
 
-    async def _open(self, protocol: Connection | TlsSide, accepted: socket.socket) -> None:
+    async def _open(self, protocol: _Protocol, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:
             accepted.close()
             self._count_out(protocol)
 
-    def _protocol(self, name: str, host: str) -> Connection | TlsSide:
+    def _protocol(self, name: str, host: str) -> _Protocol:
+        other = self.others.get(name)
+        if other is not None:
+            return other.connect(host, self._shared())
         door = self.doors.get(name)
         if door is None or door.context is None:
             connection = Connection(self._context, host, name)
@@ -279,6 +288,17 @@ class Listener:
             listener_name=name,
             on_open=partial(self._open_behind_tls, door),
             on_gone=self._count_out,
+        )
+
+    def _shared(self) -> Shared:
+        context = self._context
+        return Shared(
+            self.limits,
+            context.turn,
+            self.stats,
+            context.buffers,
+            lambda: context.tick,
+            self._count_out,
         )
 
     def _open_behind_tls(self, door: Door, side: TlsSide) -> Connection:
@@ -296,12 +316,15 @@ class Listener:
         self.stats.closed[kind] += 1
         log.debug("client=%s not served: %s (%s)", host, kind, reason)
 
+    def _served(self) -> list[Connection | OtherPort]:
+        return [*self.connections, *self.others.values()]
+
     def _on_gone(self, connection: Connection) -> None:
         self._count_out(connection)
         if self._on_close is not None:
             self._on_close(connection)
 
-    def _count_out(self, client: Connection | TlsSide) -> None:
+    def _count_out(self, client: Client) -> None:
         self._keeper.gone(client)
         if self._keeper.open_count == 0:
             self._all_gone.set()
@@ -334,8 +357,8 @@ class Listener:
         budget = self._budget
         budget.count_elsewhere(self.pinned_elsewhere())
         self.stats.unfinished_bytes = budget.used
-        for connection in self.connections:
-            connection.sweep()
+        for served in self._served():
+            served.sweep()
         if budget.used > budget.limit // 8 * 7 or self._context.room.is_short:
             self._end_worst_readers()
         if budget.is_starved:

@@ -28,6 +28,8 @@ SESSIONS_PART = 8
 """Fetch sessions may take so much of what clients may pin."""
 REMOTING_PART = 8
 """Requests and members of remoting clients may take so much."""
+GRPC_PART = 8
+"""Requests and answers of gRPC clients may take so much."""
 SHARES_PART = 4
 """Shares may take so much, beside it."""
 

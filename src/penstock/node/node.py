@@ -25,8 +25,8 @@ from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, new_broker, share_config, take_limits
 from penstock.node.calls import new_calls
+from penstock.node.clients.fronts import rocketmq_fronts
 from penstock.node.clients.listener import listener_of
-from penstock.node.clients.remoting import remoting_front
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.coordinators.groups import answer_positions, start_groups
@@ -118,7 +118,7 @@ class Node:
         self._peer_files = PeerFiles(settings.cluster, machine)
         self._ports = self._new_ports()
         self._calls = new_calls(settings, self._image, self._ports, self._new_session_id)
-        self._remoting = remoting_front(settings.remoting, self._front, self._calls)
+        self._rocketmq = rocketmq_fronts(settings, self._front, self._calls)
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -237,7 +237,7 @@ class Node:
             share_config(self._settings),
             calls=self._calls,
             supervisor=self._supervisor,
-            remoting=self._remoting,
+            remoting=self._rocketmq.remoting,
             on_unreadable=self._on_unreadable,
         )
         tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable
@@ -433,7 +433,7 @@ class Node:
 
     def _start_listener(self) -> Listener:
         self._dynamic.prepare()
-        listener = listener_of(self._front, self._settings, self._remoting)
+        listener = listener_of(self._front, self._settings, *self._rocketmq)
         listener.doors = self._doors.open()
         listener.measure_by(self._machine.stopwatch)
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
@@ -445,6 +445,6 @@ class Node:
         """Return what the port of metrics answers with."""
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        others = self._calls.stats, self.housekeeping, self._remoting
+        others = self._calls.stats, self.housekeeping, *self._rocketmq
         sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)

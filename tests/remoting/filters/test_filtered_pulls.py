@@ -47,7 +47,7 @@ def remote(served: tuple[LiveNode, str]) -> Iterator[Remote]:
 
 @pytest.fixture
 def front(node: LiveNode) -> RemotingFront:
-    front = node.node._remoting
+    front = node.node._rocketmq.remoting
     assert front is not None
     return front
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.base.endpoints import NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.launch.cluster_files import (
@@ -52,8 +53,8 @@ BROKER_ID_FIRST = 1
 class Plan:
     """What to start. Ports of node i: `port` + i and `metrics_port` + i.
 
-    In a cluster also `port` + 100 + i for controllers and `port` + 200 + i for slaves. A port for
-    remoting clients is moved by i, too.
+    In a cluster also `port` + 100 + i for controllers and `port` + 200 + i for slaves. Ports for
+    RocketMQ's clients are moved by i, too.
     """
 
     directory: Path
@@ -152,8 +153,9 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
-    if settings.remoting.port:
-        overrides.append(f"remoting.port={settings.remoting.port + number}")
+    moved = (("remoting", settings.remoting.port), ("grpc", settings.grpc.port))
+    if any(port for _, port in moved):
+        overrides += [f"{section}.port={port + number}" for section, port in moved if port]
         settings = load_settings(None, environment={}, overrides=overrides)
     values: dict[str, dict[str, object]] = {}
     for section, key, _ in parse_overrides(overrides):
@@ -171,8 +173,8 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
-    if settings.remoting.port:
-        _check_port(settings.remoting.host, settings.remoting.port, "--set remoting.port")
+    for one in (*settings.remoting.bound(), *settings.grpc.bound()):
+        _check_port(one.host, one.port, f"--set {one.name}.port")
     for port in (settings.cluster.controller_port, settings.cluster.ha_port):
         if port:
             _check_port(settings.cluster.host or settings.node.host, port, "--port")
@@ -263,13 +265,18 @@ class _Launcher:
         note_founded(self._plan.directory, _metadata(self._prepared))
         addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
         how = "" if self._files is None else f" {self._files.told()}"
-        served = [one for *_, settings in self._prepared for one in settings.remoting.told()]
-        if served:
-            how += f" rocketmq={';'.join(f'{one.host}:{one.port}' for one in served)}"
-            if self._files is not None:
-                how += f" access-keys-file={shlex.quote(str(self._files.access_keys_file))}"
+        prepared = [settings for *_, settings in self._prepared]
+        how += _told("rocketmq", [one for each in prepared for one in each.remoting.told()])
+        if self._files is not None and any(each.remoting.port for each in prepared):
+            how += f" access-keys-file={shlex.quote(str(self._files.access_keys_file))}"
+        how += _told("grpc", [one for each in prepared for one in each.grpc.told()])
         with contextlib.suppress(OSError):
             print(f"ready bootstrap={addresses}{how}", flush=True)
+
+
+def _told(kind: str, served: Sequence[NamedEndpoint]) -> str:
+    """Return what a kind of RocketMQ's clients is to be told; nothing if it is not served."""
+    return f" {kind}={';'.join(f'{one.host}:{one.port}' for one in served)}" if served else ""
 
 
 async def _until_stopped_or_ended(

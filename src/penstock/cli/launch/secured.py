@@ -186,6 +186,7 @@ def check_closed(settings: NodeSettings) -> None:
         ("security.sasl_enabled_mechanisms", MECHANISM in mechanisms),
         ("access.authorizer", access.authorizer is AuthoriserKind.ACL),
         ("access.super_users", PRINCIPAL in access.super_users),
+        ("grpc.port", not settings.grpc.port),
         ("access.allow_everyone_if_no_acl_found", not access.allow_everyone_if_no_acl_found),
     ):
         if not is_as_wanted:

@@ -186,6 +186,8 @@ def _own(base: NodeSettings, number: int, count: int) -> Iterator[str]:
         "cluster.ha_port": cluster.ha_port,
         "remoting.port": base.remoting.port,
         "remoting.advertised_port": base.remoting.advertised_port,
+        "grpc.port": base.grpc.port,
+        "grpc.advertised_port": base.grpc.advertised_port,
     }
     yield from (f"{name}={port + distance}" for name, port in ports.items() if port)
     yield from _moved("node.listeners", node.named_listeners(), distance)
@@ -271,8 +273,8 @@ def _all_ports(plan: MachinePlan) -> Iterator[Port]:
         yield Port(who, "node.port", node.host, node.port)
         for listener in node.named_listeners():
             yield Port(who, "node.listeners", listener.host, listener.port)
-        for listener in planned.settings.remoting.bound():
-            yield Port(who, "remoting.port", listener.host, listener.port)
+        for listener in (*planned.settings.remoting.bound(), *planned.settings.grpc.bound()):
+            yield Port(who, f"{listener.name}.port", listener.host, listener.port)
         if cluster.controller_port:
             yield Port(who, "cluster.controller_port", peers, cluster.controller_port)
         if cluster.ha_port:

@@ -5,8 +5,8 @@
     neither, and named in `security.open_listeners`  served; somebody wants it so
     neither                                          the node does not start
 
-The port for RocketMQ's clients may not be open, on this machine either, where all listeners of
-Kafka's clients ask: it leads to the same topics.
+The ports for RocketMQ's clients may not be open, on this machine either, where all listeners of
+Kafka's clients ask: they lead to the same topics.
 
 SSL counts as proof only where a certificate is required of the client. What an authoriser would
 permit does not count: rules do not tell apart clients that nobody knows.
@@ -20,9 +20,15 @@ from collections.abc import Iterator
 
 from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
 from penstock.base.errors import ConfigError
+from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 from penstock.node.settings.settings import NodeSettings
 from penstock.remoting.config import LISTENER_NAME
+
+_SIGNED = (
+    f"give it security.listener_security_protocol_map={LISTENER_NAME}:SASL_SSL and"
+    " security.remoting_access_keys_file"
+)
 
 
 def check_exposure(settings: NodeSettings) -> None:
@@ -43,19 +49,18 @@ def check_exposure(settings: NodeSettings) -> None:
 def _check_side_door(settings: NodeSettings) -> None:
     """Raise ConfigError if RocketMQ's clients are asked nothing where all others are."""
     security = settings.security
-    if not settings.remoting.port or LISTENER_NAME in security.open_listeners:
-        return
     others = FIRST_LISTENER, *(one.name for one in settings.node.named_listeners())
-    if asks_clients(security, LISTENER_NAME) or not all(
-        asks_clients(security, name) for name in others
-    ):
+    if not all(asks_clients(security, name) for name in others):
         return
-    raise ConfigError(
-        f"listener {LISTENER_NAME} lets in everybody, while Kafka's clients have to prove who they"
-        f" are: give it security.listener_security_protocol_map={LISTENER_NAME}:SASL_SSL and"
-        " security.remoting_access_keys_file, or permit it with"
-        f" security.open_listeners={LISTENER_NAME}"
-    )
+    for name, port, instead in (
+        (LISTENER_NAME, settings.remoting.port, _SIGNED),
+        (GRPC, settings.grpc.port, "leave grpc.port out, since its clients can not say it"),
+    ):
+        if port and not (name in security.open_listeners or asks_clients(security, name)):
+            raise ConfigError(
+                f"listener {name} lets in everybody, while Kafka's clients have to prove who they"
+                f" are: {instead}, or permit it with security.open_listeners={name}"
+            )
 
 
 def reached(settings: NodeSettings) -> Iterator[NamedEndpoint]:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.base.endpoints import FIRST_LISTENER
+from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.net.listener import Endpoint, Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import FrameBudget
-from penstock.node.apply_settings import REMOTING_PART, SESSIONS_PART
+from penstock.node.apply_settings import GRPC_PART, REMOTING_PART, SESSIONS_PART
 from penstock.node.clients.remoting import Served, served_beside
 from penstock.node.settings.settings import NodeSettings
 
 if TYPE_CHECKING:
+    from penstock.grpc.port import GrpcPort
     from penstock.remoting.front import RemotingFront
 
 
 def listener_of(
-    front: KafkaFront, settings: NodeSettings, remoting: RemotingFront | None = None
+    front: KafkaFront,
+    settings: NodeSettings,
+    remoting: RemotingFront | None = None,
+    grpc: GrpcPort | None = None,
 ) -> Listener:
     """Return the listener by which clients reach the fronts, not started yet.
 
@@ -37,9 +42,13 @@ def listener_of(
         served = served_beside(served, remoting)
     on_frame, on_run, on_close = served
     listener = Listener(endpoints, net, on_frame, on_run=on_run, on_close=on_close, budget=budget)
+    if grpc is not None:
+        grpc.use_memory(budget.limit // GRPC_PART)
+        listener.others = {GRPC: grpc}
 
     def pinned_elsewhere() -> int:
-        return front.pinned_bytes + (0 if remoting is None else remoting.pinned_bytes)
+        others = (one.pinned_bytes for one in (remoting, grpc) if one is not None)
+        return front.pinned_bytes + sum(others)
 
     listener.pinned_elsewhere = pinned_elsewhere
     table, clock = front.broker.quota_table, front.broker.clock

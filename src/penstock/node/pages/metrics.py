@@ -32,6 +32,7 @@ from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
+from penstock.node.pages.grpc_metrics import grpc_metrics
 from penstock.node.pages.listener_metrics import listener_metrics
 from penstock.node.pages.pop_metrics import pop_metrics
 from penstock.node.pages.quota_metrics import quota_metrics
@@ -46,6 +47,7 @@ from penstock.runtime.io.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
+    from penstock.grpc.port import GrpcPort
     from penstock.remoting.front import RemotingFront
 
 _US_PER_S = 1_000_000
@@ -65,6 +67,7 @@ class MetricsSources(NamedTuple):
     calls: CallStats
     housekeeping: Housekeeping
     remoting: RemotingFront | None = None
+    grpc: GrpcPort | None = None
 
 
 class ControllerSources(NamedTuple):
@@ -87,6 +90,7 @@ class NodeCollector(Collector):
         self._calls = sources.calls
         self._housekeeping = sources.housekeeping
         self._remoting = sources.remoting
+        self._grpc = sources.grpc
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -113,6 +117,8 @@ class NodeCollector(Collector):
         if self._remoting is not None:
             yield from remoting_metrics(self._remoting)
             yield from pop_metrics(self._remoting)
+        if self._grpc is not None:
+            yield from grpc_metrics(self._grpc)
         yield from self._waiting()
         yield from self._connections()
         yield from listener_metrics(self._net)

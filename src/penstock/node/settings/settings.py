@@ -23,6 +23,8 @@ from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
+from penstock.grpc.config import LISTENER_NAME as GRPC
+from penstock.grpc.config import GrpcConfig
 from penstock.net.limits import NetLimits
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
@@ -64,6 +66,7 @@ class NodeSettings:
     net: NetLimits = field(default_factory=NetLimits)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     remoting: RemotingConfig = field(default_factory=RemotingConfig)
+    grpc: GrpcConfig = field(default_factory=GrpcConfig)
     tier: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
@@ -73,7 +76,8 @@ class NodeSettings:
                 "tier.url: what is copied are the files of the second level, and this node makes"
                 " none; set log.level0_ms or log.level0_bytes"
             )
-        self._check_remoting()
+        for name, config in ((LISTENER_NAME, self.remoting), (GRPC, self.grpc)):
+            self._check_port(name, config)
         self._check_listeners()
 
     def _check_listeners(self) -> None:
@@ -93,30 +97,43 @@ class NodeSettings:
 
     def bound_listeners(self) -> tuple[NamedEndpoint, ...]:
         """Return the listeners for clients, of either protocol, beside the first, as bound."""
-        return *self.node.named_listeners(), *self.remoting.bound()
+        return *self.node.named_listeners(), *self.remoting.bound(), *self.grpc.bound()
 
     def told_listeners(self) -> tuple[NamedEndpoint, ...]:
         """Return their advertised addresses."""
-        return *self.node.told_listeners(), *self.remoting.told()
+        return *self.node.told_listeners(), *self.remoting.told(), *self.grpc.told()
 
-    def _check_remoting(self) -> None:
-        """Check the port for remoting clients against the others. Raises ConfigError."""
-        if not self.remoting.port:
+    def _check_port(self, name: str, config: RemotingConfig | GrpcConfig) -> None:
+        """Check the port for a kind of RocketMQ's clients against others. Raises ConfigError."""
+        if not config.port:
             return
         node = self.node
         named = node.named_listeners()
-        if any(one.name == LISTENER_NAME for one in named):
+        if any(one.name == name for one in named):
             raise ConfigError(
-                f"node.listeners: {LISTENER_NAME} is the listener of remoting.port: give the other"
+                f"node.listeners: {name} is the listener of {name}.port: give the other"
                 " one another name"
             )
-        if self.remoting.port in {node.port, node.metrics_port, *(one.port for one in named)}:
-            raise ConfigError("remoting.port is that of another listener: give it its own")
+        others = {one.port for one in (*named, *self.bound_listeners()) if one.name != name}
+        if config.port in {node.port, node.metrics_port, *others}:
+            raise ConfigError(f"{name}.port is that of another listener: give it its own")
         if len(self.bound_listeners()) > LISTENERS_MAX:
             raise ConfigError(
                 f"node.listeners names {len(named)} listeners: {LISTENERS_MAX} is the most, and"
-                " remoting.port is one of them"
+                f" {name}.port is one of them"
             )
+        if name == LISTENER_NAME:
+            self._check_signed()
+            return
+        own = {one for one in self.security.listeners if one.startswith(f"{name}.")}
+        if name in self.security.protocols() or own:
+            raise ConfigError(
+                f"security: clients of the listener {name} can not say who they are, and"
+                " it has no TLS: leave it out, and bind it where only those come who may"
+            )
+
+    def _check_signed(self) -> None:
+        """Check that no mechanism of SASL is set for those that sign. Raises ConfigError."""
         for one in self.security.listeners:
             if one.startswith(_SASL_OF_REMOTING):
                 raise ConfigError(

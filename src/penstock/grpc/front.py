@@ -1,0 +1,81 @@
+"""The front for gRPC clients of one broker: what its methods share beside the broker itself.
+
+    sending      messages on their way into batches, of remoting's kind
+    on_demand    creation of missing topics, where that is on
+    settled      streams of clients that have told their settings
+
+Source: ours. The broker does not know its fronts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock.base.ids import BrokerId
+from penstock.broker.live_broker import live_broker
+from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.grpc.client import Spawn
+from penstock.grpc.errors import CallFault
+from penstock.grpc.proto.messages import Address, Endpoints
+from penstock.grpc.routes import endpoints_of
+from penstock.grpc.statuses import GrpcStatus
+from penstock.http2.limits import Http2Limits
+from penstock.remoting.sending import Sending
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.controller.metadata.image import BrokerImage
+    from penstock.grpc.call import Method
+
+EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
+"""Where gRPC clients reach a broker; None where they do not."""
+
+
+class GrpcFront:
+    """See the module; one for each broker."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        spawn: Spawn,
+        endpoint_of: EndpointOf,
+        methods: Iterable[Method],
+        limits: Http2Limits,
+    ) -> None:
+        """`spawn(name, coroutine)` runs the work for a call under supervision."""
+        self.broker = broker
+        self.spawn = spawn
+        self.limits = limits
+        self._endpoint_of = endpoint_of
+        self._methods = {method.name: method for method in methods}
+        self.requests: Counter[str] = Counter()
+        """Calls by method."""
+        self.refusals: Counter[int] = Counter()
+        """Answers by RocketMQ's code, but for OK."""
+        self.faults: Counter[str] = Counter()
+        """Connections that were closed for what their clients did, by HTTP/2's code."""
+        self.settled: dict[object, None] = {}
+        """Streams of clients that have told their settings."""
+        self.turns: Iterator[int] = count()
+        """Queues for messages that name none."""
+        self.sending = Sending(broker)
+        self.on_demand = TopicsOnDemand(broker, spawn)
+
+    def method(self, name: str) -> Method:
+        """Return a method by its name. Raises CallFault."""
+        found = self._methods.get(name)
+        if found is None:
+            raise CallFault(GrpcStatus.UNIMPLEMENTED, "the service has no such method here")
+        return found
+
+    def endpoints(self, broker_id: BrokerId) -> Endpoints | None:
+        """Return where clients reach a broker that is alive; None where they do not."""
+        image = live_broker(self.broker.metadata, broker_id)
+        endpoint = None if image is None else self._endpoint_of(image)
+        if endpoint is None:
+            return None
+        host, port = endpoint
+        return endpoints_of(Address(host=host, port=port))

@@ -1,0 +1,1 @@
+"""The calls of the service, a module for each that is served."""

@@ -1,0 +1,131 @@
+"""SendMessage: messages for one topic, which are answered when the set has confirmed them.
+
+    NORMAL    the queue that the client names, if it is led here; else one after another of those
+    FIFO      the partition that the message group falls on; else the next one that is led here
+
+A client chooses a node by a queue of its route, and the node chooses the partition, as RocketMQ's
+proxy does: most clients do not tell the queue. So the messages of a group are in one partition as
+long as their client stays with one node and that node leads what it leads.
+
+What has no place yet is refused by its kind: delivery at a time, transactions, lite topics,
+priorities.
+
+Source: RocketMQ's proxy `SendMessageActivity` (order of checks and their codes),
+`GrpcValidator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.broker.errors import InternalTopicRefused
+from penstock.grpc.call import Call, Method
+from penstock.grpc.errors import Refused
+from penstock.grpc.gate import find_topic, topic_name
+from penstock.grpc.incoming import checked_record
+from penstock.grpc.proto.codec import decode
+from penstock.grpc.proto.messages import (
+    Message,
+    SendMessageRequest,
+    SendMessageResponse,
+    SendResultEntry,
+    Status,
+    SystemProperties,
+)
+from penstock.grpc.statuses import Code, MessageType
+from penstock.remoting.sending import Sent
+from penstock.replication.errors import NotMaster
+
+if TYPE_CHECKING:
+    from penstock.broker.partitions import HostedPartition, HostedTopic
+
+MESSAGES_MAX: Final = 128
+"""Of one request."""
+_OK: Final = Status(code=Code.OK, message="OK")
+
+
+def _handle(call: Call, message: bytes) -> None:
+    messages = decode(SendMessageRequest, message).messages
+    if not 0 < len(messages) <= MESSAGES_MAX:
+        raise Refused(Code.BAD_REQUEST, f"a request has 1 to {MESSAGES_MAX} messages")
+    names = {topic_name(one.topic) for one in messages}
+    if len(names) > 1:
+        raise Refused(Code.BAD_REQUEST, "the messages of a request are for one topic")
+    topic = find_topic(call.client, names.pop(), Operation.WRITE)
+    if topic.internal:
+        raise InternalTopicRefused
+    kinds = {kind_of(one) for one in messages}
+    groups = {one.system_properties.message_group for one in messages if one.system_properties}
+    if len(kinds) > 1 or len(groups) > 1:
+        raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
+    records = [checked_record(call.client, one) for one in messages]
+    hosted = _partition(call, topic, messages[0])
+    ids = [_system(one).message_id for one in messages]
+    call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
+
+
+def _system(message: Message) -> SystemProperties:
+    return message.system_properties or SystemProperties()
+
+
+def kind_of(message: Message) -> MessageType:
+    """Return the kind of a message, NORMAL or FIFO. Raises Refused for others."""
+    system = _system(message)
+    kind = system.message_type
+    if system.delivery_timestamp is not None or kind == MessageType.DELAY:
+        raise Refused(Code.UNSUPPORTED, "delivery at a time is not supported by this server")
+    if kind == MessageType.TRANSACTION:
+        raise Refused(Code.UNSUPPORTED, "transactional messages are not supported by this server")
+    if system.lite_topic is not None or kind == MessageType.LITE:
+        raise Refused(Code.UNSUPPORTED, "lite topics are not supported by this server")
+    if system.priority is not None or kind == MessageType.PRIORITY:
+        raise Refused(Code.UNSUPPORTED, "priorities are not supported by this server")
+    if kind > MessageType.PRIORITY or kind < 0:
+        raise Refused(Code.UNSUPPORTED, f"messages of the kind {kind} are not known")
+    if system.message_group is not None:
+        return MessageType.FIFO
+    if kind == MessageType.FIFO:
+        raise Refused(Code.ILLEGAL_MESSAGE_GROUP, "a FIFO message has a message group")
+    return MessageType.NORMAL
+
+
+def _partition(call: Call, topic: HostedTopic, message: Message) -> HostedPartition:
+    """Return the partition of a message. Raises NotMaster."""
+    system = _system(message)
+    if system.message_group is not None:
+        first = crc32(system.message_group.encode())
+    else:
+        first = system.queue_id if system.queue_id > 0 else next(call.client.front.turns)
+    count = len(topic.partitions)
+    for at in range(first, first + count):
+        hosted = topic.find(at % count)
+        if hosted is not None and _is_led(hosted):
+            return hosted
+    raise NotMaster(f"no partition of {topic.name} is led here: ask for its route again")
+
+
+def _is_led(hosted: HostedPartition) -> bool:
+    try:
+        hosted.check_still_led(-1)
+    except PlatformError:
+        return False
+    return True
+
+
+def _answer(call: Call, ids: Sequence[str], outcome: int | PlatformError) -> None:
+    if isinstance(outcome, PlatformError):
+        call.fail(outcome)
+        return
+    entries = [
+        SendResultEntry(status=_OK, message_id=one, transaction_id=one, offset=outcome + at)
+        for at, one in enumerate(ids)
+    ]
+    call.reply(SendMessageResponse(status=_OK, entries=entries))
+
+
+METHOD: Final = Method("SendMessage", _handle)

@@ -1,0 +1,66 @@
+"""Telemetry: the stream on which a client tells its settings, and gets the server's.
+
+A client waits for these before it sends anything. It stays open; when it ends the client is gone.
+What else clients say here answers what servers ask, and this one asks nothing.
+
+Source: RocketMQ's proxy `ClientActivity`, `GrpcClientSettingsManager` (3 attempts, pauses of 10 ms
+to 1 s that double, bodies of 4 MiB).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from penstock.grpc.call import Call, Method
+from penstock.grpc.errors import CallFault, Refused
+from penstock.grpc.incoming import BODY_BYTES_MAX
+from penstock.grpc.methods.heartbeat import CONSUMERS, PRODUCERS
+from penstock.grpc.proto.codec import decode
+from penstock.grpc.proto.messages import (
+    Duration,
+    ExponentialBackoff,
+    Metric,
+    Publishing,
+    RetryPolicy,
+    Settings,
+    Status,
+    TelemetryCommand,
+)
+from penstock.grpc.statuses import ClientType, Code, GrpcStatus
+
+_BACKOFF: Final = RetryPolicy(
+    max_attempts=3,
+    exponential_backoff=ExponentialBackoff(
+        initial=Duration(nanos=10_000_000), max=Duration(seconds=1), multiplier=2.0
+    ),
+)
+_OK: Final = Status(code=Code.OK, message="OK")
+
+
+def _handle(call: Call, message: bytes) -> None:
+    if not call.head.client_id:
+        raise Refused(Code.CLIENT_ID_REQUIRED, "x-mq-client-id is missing")
+    settings = decode(TelemetryCommand, message).settings
+    if settings is None:
+        return
+    if settings.client_type not in PRODUCERS:
+        raise CallFault(GrpcStatus.UNIMPLEMENTED, CONSUMERS)
+    call.client.front.settled[call] = None
+    call.say(TelemetryCommand(status=_OK, settings=_settings(settings)))
+
+
+def _settings(told: Settings) -> Settings:
+    publishing = told.publishing or Publishing()
+    return replace(
+        told,
+        client_type=ClientType.PRODUCER,
+        backoff_policy=_BACKOFF,
+        publishing=replace(publishing, max_body_size=BODY_BYTES_MAX, validate_message_type=1),
+        metric=Metric(),
+    )
+
+
+def _over(call: Call) -> None:
+    call.client.front.settled.pop(call, None)
+
+
+METHOD: Final = Method("Telemetry", _handle, stays_open=True, on_over=_over)

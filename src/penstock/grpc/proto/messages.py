@@ -1,0 +1,227 @@
+"""Messages of apache.rocketmq.v2 that this front reads or writes, with the fields that it uses.
+
+Source: apache/rocketmq-apis, `definition.proto` and `service.proto`. What a client sends beside
+these fields is skipped.
+"""
+
+from collections.abc import Sequence
+
+from penstock.grpc.proto.codec import Kind, field, message
+
+
+@message
+class Status:
+    """What became of a request."""
+
+    code: int = field(1, Kind.INT, default=0)
+    message: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class Answer:
+    """What every answer of the service begins with, and some have nothing else."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+
+
+@message
+class Duration:
+    """A time that passes; a timestamp has the same fields, from 1970 on."""
+
+    seconds: int = field(1, Kind.INT, default=0)
+    nanos: int = field(2, Kind.INT, default=0)
+
+
+@message
+class Resource:
+    """A topic or a group."""
+
+    resource_namespace: str = field(1, Kind.TEXT, default="")
+    name: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class Address:
+    """A host and a port."""
+
+    host: str = field(1, Kind.TEXT, default="")
+    port: int = field(2, Kind.INT, default=0)
+
+
+@message
+class Endpoints:
+    """Where somebody is reached."""
+
+    scheme: int = field(1, Kind.INT, default=0)
+    addresses: Sequence[Address] = field(2, Kind.MESSAGE, Address, default=())
+
+
+@message
+class Broker:
+    """Who has a queue. Clients use those with the id 0, which are masters."""
+
+    name: str = field(1, Kind.TEXT, default="")
+    id: int = field(2, Kind.INT, default=0)
+    endpoints: Endpoints | None = field(3, Kind.MESSAGE, Endpoints, default=None)
+
+
+@message
+class MessageQueue:
+    """A partition of a topic."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    id: int = field(2, Kind.INT, default=0)
+    permission: int = field(3, Kind.INT, default=0)
+    broker: Broker | None = field(4, Kind.MESSAGE, Broker, default=None)
+    accept_message_types: Sequence[int] = field(5, Kind.INT, default=())
+
+
+@message
+class QueryRouteRequest:
+    """Which queues a topic has."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+
+
+@message
+class QueryRouteResponse:
+    """Those queues."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    message_queues: Sequence[MessageQueue] = field(2, Kind.MESSAGE, MessageQueue, default=())
+
+
+@message
+class Digest:
+    """A checksum of a body."""
+
+    type: int = field(1, Kind.INT, default=0)
+    checksum: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class SystemProperties:
+    """What clients tell of a message beside its body and what users add."""
+
+    tag: str | None = field(1, Kind.TEXT, default=None)
+    keys: Sequence[str] = field(2, Kind.TEXT, default=())
+    message_id: str = field(3, Kind.TEXT, default="")
+    body_digest: Digest | None = field(4, Kind.MESSAGE, Digest, default=None)
+    body_encoding: int = field(5, Kind.INT, default=0)
+    message_type: int = field(6, Kind.INT, default=0)
+    born_timestamp: Duration | None = field(7, Kind.MESSAGE, Duration, default=None)
+    born_host: str = field(8, Kind.TEXT, default="")
+    delivery_timestamp: Duration | None = field(11, Kind.MESSAGE, Duration, default=None)
+    queue_id: int = field(13, Kind.INT, default=0)
+    message_group: str | None = field(17, Kind.TEXT, default=None)
+    trace_context: str | None = field(18, Kind.TEXT, default=None)
+    lite_topic: str | None = field(21, Kind.TEXT, default=None)
+    priority: int | None = field(22, Kind.INT, default=None)
+
+
+@message
+class Property:
+    """A property that a user gives to a message."""
+
+    key: str = field(1, Kind.TEXT, default="")
+    value: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class Message:
+    """A message."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    user_properties: Sequence[Property] = field(2, Kind.MESSAGE, Property, default=())
+    system_properties: SystemProperties | None = field(
+        3, Kind.MESSAGE, SystemProperties, default=None
+    )
+    body: bytes = field(4, Kind.BYTES, default=b"")
+
+
+@message
+class SendMessageRequest:
+    """Messages for one topic; clients send one."""
+
+    messages: Sequence[Message] = field(1, Kind.MESSAGE, Message, default=())
+
+
+@message
+class SendResultEntry:
+    """What became of one message."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    message_id: str = field(2, Kind.TEXT, default="")
+    transaction_id: str = field(3, Kind.TEXT, default="")
+    offset: int = field(4, Kind.INT, default=0)
+
+
+@message
+class SendMessageResponse:
+    """What became of all of them."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    entries: Sequence[SendResultEntry] = field(2, Kind.MESSAGE, SendResultEntry, default=())
+
+
+@message
+class HeartbeatRequest:
+    """A client that is still there."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    client_type: int = field(2, Kind.INT, default=0)
+
+
+@message
+class ExponentialBackoff:
+    """Pauses that grow."""
+
+    initial: Duration | None = field(1, Kind.MESSAGE, Duration, default=None)
+    max: Duration | None = field(2, Kind.MESSAGE, Duration, default=None)
+    multiplier: float = field(3, Kind.FLOAT, default=0.0)
+
+
+@message
+class RetryPolicy:
+    """How often a client tries, and when."""
+
+    max_attempts: int = field(1, Kind.INT, default=0)
+    exponential_backoff: ExponentialBackoff | None = field(
+        2, Kind.MESSAGE, ExponentialBackoff, default=None
+    )
+
+
+@message
+class Publishing:
+    """Settings of a producer."""
+
+    topics: Sequence[Resource] = field(1, Kind.MESSAGE, Resource, default=())
+    max_body_size: int = field(2, Kind.INT, default=0)
+    validate_message_type: int = field(3, Kind.INT, default=0)
+
+
+@message
+class Metric:
+    """Whether a client is to send measurements."""
+
+    on: int = field(1, Kind.INT, default=0)
+
+
+@message
+class Settings:
+    """What client and server tell each other of how they work."""
+
+    client_type: int | None = field(1, Kind.INT, default=None)
+    access_point: Endpoints | None = field(2, Kind.MESSAGE, Endpoints, default=None)
+    backoff_policy: RetryPolicy | None = field(3, Kind.MESSAGE, RetryPolicy, default=None)
+    request_timeout: Duration | None = field(4, Kind.MESSAGE, Duration, default=None)
+    publishing: Publishing | None = field(5, Kind.MESSAGE, Publishing, default=None)
+    metric: Metric | None = field(8, Kind.MESSAGE, Metric, default=None)
+
+
+@message
+class TelemetryCommand:
+    """What either side says on the stream that stays open."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    settings: Settings | None = field(2, Kind.MESSAGE, Settings, default=None)

@@ -1,0 +1,74 @@
+"""Queues of a topic, as gRPC clients know them.
+
+A queue is a partition, of the same number, and its broker is the node that leads it: what clients
+send goes to the address of a queue. To them a master has the id 0. What nobody leads, or what is
+led by a node that they do not reach, is left out.
+
+Source: apache.rocketmq.v2 `MessageQueue`. Queues of a topic differ in their number alone where one
+node leads them, so the rest is encoded once for each node: a topic may have 10,000.
+"""
+
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from penstock.base.ids import BrokerId
+from penstock.grpc.proto.codec import encode
+from penstock.grpc.proto.messages import Address, Broker, Endpoints, MessageQueue, Resource
+from penstock.grpc.proto.wire import VARINT, add_field, add_varint
+from penstock.grpc.statuses import AddressScheme, MessageType, Permission
+
+ACCEPTED: Final = (MessageType.NORMAL, MessageType.FIFO)
+"""Kinds of messages that every topic takes."""
+_QUEUES_FIELD: Final = 2
+_ID_TAG: Final = 2 << 3 | VARINT
+
+
+def endpoints_of(address: Address) -> Endpoints:
+    """Return an address with what kind of host it has."""
+    try:
+        is_six = ip_address(address.host).version == 6
+    except ValueError:
+        scheme = AddressScheme.DOMAIN_NAME
+    else:
+        scheme = AddressScheme.IPV6 if is_six else AddressScheme.IPV4
+    return Endpoints(scheme=scheme, addresses=(address,))
+
+
+def encoded_queues(
+    topic: str,
+    leaders: Sequence[BrokerId | None],
+    endpoints: Callable[[BrokerId], Endpoints | None],
+) -> bytes:
+    """Return the queues of a topic as fields of a QueryRouteResponse; nothing if there is none.
+
+    `leaders` are the masters of its partitions, in order.
+    """
+    rest_of: dict[BrokerId, bytes | None] = {}
+    out = bytearray()
+    for partition, leader in enumerate(leaders):
+        if leader is None:
+            continue
+        if leader not in rest_of:
+            rest_of[leader] = _rest(topic, leader, endpoints(leader))
+        rest = rest_of[leader]
+        if rest is not None:
+            queue = bytearray()
+            if partition:
+                add_varint(queue, _ID_TAG)
+                add_varint(queue, partition)
+            add_field(out, _QUEUES_FIELD, rest + queue)
+    return bytes(out)
+
+
+def _rest(topic: str, leader: BrokerId, endpoints: Endpoints | None) -> bytes | None:
+    """Return all of a queue but its number; None if its leader is not reached."""
+    if endpoints is None:
+        return None
+    queue = MessageQueue(
+        topic=Resource(name=topic),
+        permission=Permission.READ_WRITE,
+        broker=Broker(name=f"node-{leader}", endpoints=endpoints),
+        accept_message_types=ACCEPTED,
+    )
+    return encode(queue)

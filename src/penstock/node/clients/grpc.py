@@ -1,0 +1,32 @@
+"""The port for RocketMQ's gRPC clients, on the same listener as those for the others.
+
+It speaks HTTP/2, so its connections are its own; who is let in, turns of the loop and memory are
+shared. A node without the port loads nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.grpc.config import LISTENER_NAME, GrpcConfig
+
+if TYPE_CHECKING:
+    from penstock.controller.metadata.image import BrokerImage
+    from penstock.grpc.port import GrpcPort
+    from penstock.kafka.front import KafkaFront
+
+
+def grpc_port(config: GrpcConfig, kafka: KafkaFront) -> GrpcPort | None:
+    """Return the port for gRPC clients of a broker; None where they have none."""
+    if not config.port:
+        return None
+    from penstock.grpc.front import GrpcFront  # noqa: PLC0415  see the module
+    from penstock.grpc.methods.table import METHODS  # noqa: PLC0415
+    from penstock.grpc.port import GrpcPort  # noqa: PLC0415
+    from penstock.http2.limits import Http2Limits  # noqa: PLC0415
+
+    def endpoint_of(image: BrokerImage) -> tuple[str, int] | None:
+        return image.endpoint(LISTENER_NAME)
+
+    front = GrpcFront(kafka.broker, kafka.spawn, endpoint_of, METHODS, Http2Limits())
+    return GrpcPort(front)

@@ -1,0 +1,92 @@
+// RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through].
+// With `through` it sends until a line comes in; a send that fails is told and tried again.
+
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.message.Message;
+import org.apache.rocketmq.client.apis.producer.Producer;
+import org.apache.rocketmq.client.apis.producer.SendReceipt;
+
+public class GrpcProducer {
+    static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
+
+    public static void main(String[] words) throws Exception {
+        ClientConfiguration configuration =
+                ClientConfiguration.newBuilder().setEndpoints(words[0]).enableSsl(false).build();
+        Producer producer =
+                PROVIDER.newProducerBuilder()
+                        .setClientConfiguration(configuration)
+                        .setTopics(words[1])
+                        .build();
+        if (words.length > 3) {
+            through(producer, words[1]);
+        } else {
+            int count = Integer.parseInt(words[2]);
+            for (int number = 0; number < count; number++) {
+                send(producer, words[1], number, number % 2 == 0 ? null : "group-" + number % 4);
+            }
+            delayed(producer, words[1]);
+        }
+        producer.close();
+        System.out.println("@{\"done\": true}");
+        System.exit(0);
+    }
+
+    static void send(Producer producer, String topic, int number, String group) throws Exception {
+        String body = "java-" + number;
+        var building =
+                PROVIDER.newMessageBuilder()
+                        .setTopic(topic)
+                        .setBody(body.getBytes(StandardCharsets.UTF_8))
+                        .setTag("tag" + number % 2)
+                        .setKeys("key-" + number)
+                        .addProperty("colour", "gr\u00fcn");
+        if (group != null) {
+            building.setMessageGroup(group);
+        }
+        Message message = building.build();
+        SendReceipt receipt = producer.send(message);
+        System.out.println(
+                "@{\"sent\": \"" + body + "\", \"id\": \"" + receipt.getMessageId() + "\"}");
+    }
+
+    static void delayed(Producer producer, String topic) {
+        try {
+            producer.send(
+                    PROVIDER.newMessageBuilder()
+                            .setTopic(topic)
+                            .setBody("late".getBytes(StandardCharsets.UTF_8))
+                            .setDeliveryTimestamp(System.currentTimeMillis() + 60_000)
+                            .build());
+            System.out.println("@{\"delayed\": true}");
+        } catch (Exception error) {
+            System.out.println("@{\"delayed\": false}");
+        }
+    }
+
+    static void through(Producer producer, String topic) throws Exception {
+        AtomicBoolean isOver = new AtomicBoolean();
+        Thread reading =
+                new Thread(
+                        () -> {
+                            try {
+                                System.in.read();
+                            } catch (java.io.IOException error) {
+                                System.err.println(error);
+                            }
+                            isOver.set(true);
+                        });
+        reading.setDaemon(true);
+        reading.start();
+        for (int number = 0; !isOver.get(); number++) {
+            try {
+                send(producer, topic, number, null);
+            } catch (Exception error) {
+                System.out.println("@{\"failed\": true}");
+                Thread.sleep(100);
+            }
+        }
+    }
+}

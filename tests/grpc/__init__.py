@@ -1,0 +1,1 @@
+"""Tests of the front for RocketMQ's gRPC clients."""

@@ -1,0 +1,1 @@
+"""Tests of HTTP/2."""
