@@ -27,6 +27,7 @@ DESCRIBE_TOPIC: Final = (Operation.DESCRIBE, Resource.TOPIC)
 CREATE_TOPIC: Final = (Operation.CREATE, Resource.TOPIC)
 CREATE_CLUSTER: Final = (Operation.CREATE, Resource.CLUSTER)
 READ_GROUP: Final = (Operation.READ, Resource.GROUP)
+ALTER_CONFIGS: Final = (Operation.ALTER_CONFIGS, Resource.CLUSTER)
 DESCRIBE_CLUSTER: Final = (Operation.DESCRIBE, Resource.CLUSTER)
 
 
@@ -54,6 +55,15 @@ NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
     RequestCode.SEND_MESSAGE_V2: _needs(WRITE_TOPIC),
     RequestCode.SEND_BATCH_MESSAGE: _needs(WRITE_TOPIC),
     RequestCode.LITE_PULL_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.END_TRANSACTION: _needs(WRITE_TOPIC),
+    RequestCode.POP_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.NOTIFICATION: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.POLLING_INFO: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.ACK_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.BATCH_ACK_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.QUERY_ASSIGNMENT: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: _needs(DESCRIBE_TOPIC, ALTER_CONFIGS),
 }
 
 EITHER: Final[Mapping[RequestCode, tuple[Need, Need]]] = {

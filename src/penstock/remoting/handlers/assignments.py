@@ -121,13 +121,13 @@ def _set_mode(context: RemotingContext, asked: _Mode, reply: Reply) -> None:
         return
     if asked.mode not in {_POP, _PULL}:
         raise MalformedBody(f"no mode is named {asked.mode[:20]}: {_POP}, {_PULL}")
+    find_topic(context, asked.topic, Operation.DESCRIBE)
     topics = popped_topics(context, asked.consumer_group)
     if (asked.topic in topics) == (asked.mode == _POP):
         reply()
         return
     if len(topics) >= TOPICS_MAX and asked.mode == _POP:
         raise MalformedBody(f"the group pops {TOPICS_MAX} topics already")
-    find_topic(context, asked.topic, Operation.DESCRIBE)
     serve(context, "mode of a group", reply, _keep(context, asked, reply))
 
 
