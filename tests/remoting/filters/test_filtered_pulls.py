@@ -235,6 +235,7 @@ def test_one_message_among_many_is_found_by_one_pull(
 ) -> None:
     count = 5 * OF_SLICE
     fill(node, topic, count, {count - 1})
+    assert node.until(lambda: front.filtering.open == 0), "what others have asked for is over"
     before = node.call(lambda: front.filtering.left_out[Verdict.SQL])
     answer = remote.ask(PULL, pulled(topic, subscription="colour = 'red'", **SQL))
     assert (bodies(answer), following(answer)) == ([b"%d" % (count - 1)], count)
@@ -263,6 +264,8 @@ def test_pulls_beyond_the_places_are_answered_after_one_slice_and_lose_nothing(
 ) -> None:
     count, wanted = 4 * OF_SLICE, {0, OF_SLICE, 3 * OF_SLICE + 7}
     fill(node, topic, count, wanted)
+
+    assert node.until(lambda: front.filtering.open == 0), "what others have asked for is over"
 
     def take_all() -> None:
         front.filtering.open = PLACES_MAX
