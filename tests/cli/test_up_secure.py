@@ -101,6 +101,7 @@ def test_rocketmq_s_clients_sign_by_the_access_key_that_is_told(tmp_path):
     with launched(tmp_path / "data", *where) as up:
         ready = told(up)
         assert ready["rocketmq"] == f"127.0.0.1:{port}"
+        assert "grpc" not in ready, "its clients can not say who they are"
         user, secret = Path(ready["access-keys-file"]).read_text().strip().split(":")
         context = ssl.create_default_context(cafile=ready["ca"])
         cluster = RequestCode.GET_BROKER_CLUSTER_INFO

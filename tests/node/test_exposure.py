@@ -11,6 +11,7 @@ import pytest
 from harness.ports import free_port
 from harness.waiting import UNTIL_SECONDS
 from penstock.base.errors import ConfigError
+from penstock.grpc.config import GrpcConfig
 from penstock.node.access.exposure import check_exposure, is_of_this_machine
 from penstock.node.settings.config import NodeConfig
 from penstock.node.settings.security_config import SecurityConfig
@@ -83,6 +84,15 @@ def test_an_open_port_for_remoting_clients_beside_closed_ones_is_said_by_name(ho
     given = replace(settings("SASL_SSL"), remoting=RemotingConfig(host=host, port=9876))
     assert is_refused(given)
     named = replace(given.security, open_listeners=("remoting",))
+    check_exposure(replace(given, security=named))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_an_open_port_for_grpc_clients_beside_closed_ones_is_said_by_name(host: str) -> None:
+    given = replace(settings("SASL_SSL"), grpc=GrpcConfig(host=host, port=8081))
+    with pytest.raises(ConfigError, match="listener grpc .*security.open_listeners=grpc"):
+        check_exposure(given)
+    named = replace(given.security, open_listeners=("grpc",))
     check_exposure(replace(given, security=named))
 
 
