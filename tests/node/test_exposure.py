@@ -90,7 +90,7 @@ def test_an_open_port_for_remoting_clients_beside_closed_ones_is_said_by_name(ho
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_an_open_port_for_grpc_clients_beside_closed_ones_is_said_by_name(host: str) -> None:
     given = replace(settings("SASL_SSL"), grpc=GrpcConfig(host=host, port=8081))
-    with pytest.raises(ConfigError, match="listener grpc .*security.open_listeners=grpc"):
+    with pytest.raises(ConfigError, match=r"listener grpc .*security\.open_listeners=grpc"):
         check_exposure(given)
     named = replace(given.security, open_listeners=("grpc",))
     check_exposure(replace(given, security=named))
