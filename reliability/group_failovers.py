@@ -210,6 +210,8 @@ def owned_twice(members: list[Member]) -> list[str]:
     spans: dict[int, list[tuple[int, int, int]]] = {}
     for number, member in enumerate(members):
         words = [event for event in member.events if event["kind"] == "owned"]
+        if not words:
+            continue  # it was killed before it had any
         ends = [*(event["at_ns"] for event in words[1:]), member.ended_ns or time.monotonic_ns()]
         for event, end_ns in zip(words, ends, strict=True):
             for partition in event["partitions"]:

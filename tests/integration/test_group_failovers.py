@@ -34,3 +34,7 @@ def test_two_owners_at_a_time_are_seen() -> None:
     assert owned_twice([first, words((20, [1]), ended_ns=40)]) == []
     killed = words((1, [0]), ended_ns=10)
     assert owned_twice([killed, words((11, [0]), ended_ns=40)]) == []
+
+
+def test_a_member_that_was_killed_before_it_had_a_partition_owned_none() -> None:
+    assert owned_twice([words(ended_ns=10), words((1, [0]), ended_ns=40)]) == []
