@@ -16,7 +16,8 @@ BASE = 1 << 20
 
 
 def splitting(backlog_bytes: int, **config: Any) -> Splitting:
-    second_level = cast("Any", SimpleNamespace(copies=None, damage=SimpleNamespace(pieces=None)))
+    parts = {"copies": None, "damage": SimpleNamespace(pieces=None), "shrinking": None}
+    second_level = cast("Any", SimpleNamespace(**parts))
     made = Splitting(second_level, "set-0", LogConfig(**config), dict)
     made.backlog_bytes = backlog_bytes
     return made
