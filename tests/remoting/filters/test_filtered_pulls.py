@@ -1,7 +1,6 @@
 """Pulls of remoting clients that want some of the messages, by tags and by expressions."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import count as counted
 from typing import Any
@@ -19,30 +18,13 @@ from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import decode_messages
 from tests.live_node import LiveNode
-from tests.remoting.served import Remote, pulled, running_remoting_node, sent
+from tests.remoting.served import Remote, pulled, sent
 
 SEND, PULL = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
 SQL: dict[str, Any] = {"expressionType": "SQL92"}
 OF_SLICE = SLICE_WORK // RECORD_WORK
 """At most so many records are judged in a slice."""
 _numbers = counted()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_remoting_node(tmp_path_factory.mktemp("filtered")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def remote(served: tuple[LiveNode, str]) -> Iterator[Remote]:
-    with closing(Remote(served[1])) as remote:
-        yield remote
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ from penstock.storage.second_level.planning import SplitPlan
 from penstock.storage.second_level.shrinking import ShrinkPlan
 
 CLUSTER_ID_BYTES = 16
+_Plan = SplitPlan | CleaningPlan | ShrinkPlan
 
 
 class NodeSplitter:
@@ -53,6 +54,14 @@ class NodeSplitter:
         """Tell the housekeeper its rate."""
         self._housekeeper.set_rate(bytes_per_second)
 
+    def _where(
+        self, replica_set_id: ReplicaSetId, plan: _Plan, unfinished: str
+    ) -> tuple[str, str, str, bytes, ReplicaSetId, int]:
+        """Return what every job begins with: where it is done, for which log, and what is left."""
+        directory = str(self._places.place(replica_set_id).directory)
+        place = directory, plan.directory, unfinished
+        return *place, self.cluster_id, replica_set_id, plan.reserve_bytes
+
     def split(
         self,
         replica_set_id: ReplicaSetId,
@@ -62,12 +71,7 @@ class NodeSplitter:
     ) -> None:
         """Have a file made; see Splitter."""
         job = SplitJob(
-            str(self._places.place(replica_set_id).directory),
-            plan.directory,
-            unfinished,
-            self.cluster_id,
-            replica_set_id,
-            plan.reserve_bytes,
+            *self._where(replica_set_id, plan, unfinished),
             plan.batch_bytes,
             plan.bases,
             tuple(plan.wanted.items()),
@@ -83,12 +87,7 @@ class NodeSplitter:
     ) -> None:
         """Have a partition cleaned into a file; see Cleaner."""
         job = CleanJob(
-            str(self._places.place(replica_set_id).directory),
-            plan.directory,
-            unfinished,
-            self.cluster_id,
-            replica_set_id,
-            plan.reserve_bytes,
+            *self._where(replica_set_id, plan, unfinished),
             plan.order,
         )
         self._housekeeper.submit(job, done)
@@ -102,12 +101,7 @@ class NodeSplitter:
     ) -> None:
         """Have a file written anew without what is not held of it; see Shrinker."""
         job = ShrinkJob(
-            str(self._places.place(replica_set_id).directory),
-            plan.directory,
-            unfinished,
-            self.cluster_id,
-            replica_set_id,
-            plan.reserve_bytes,
+            *self._where(replica_set_id, plan, unfinished),
             plan.file_number,
             plan.batch_bytes,
             plan.kept,
