@@ -63,7 +63,7 @@ class Generator:
         self._random = random.Random(seed)
 
     def expression(self) -> str:
-        """Return an expression; about a third are refused."""
+        """Return an expression; more than half are refused."""
         text = self._either(self._random.randrange(4))
         chance = self._random.random()
         if chance < 0.1:
