@@ -188,6 +188,59 @@ def test_an_answer_holds_for_one_mastership_and_one_share(
     assert node.call(said) is None
 
 
+class Cut:
+    """The calls of a node; the first one fails once `go` is called, others get their answers."""
+
+    def __init__(self, node: LiveNode) -> None:
+        self._node = node
+        self._calls = node.node.calls
+        self._go = asyncio.Event()
+        self.asked: list[tuple[SharePlace, ...]] = []
+
+    async def ask(self, broker_id: BrokerId, question: Any, *, timeout_ms: int) -> Any:
+        self.asked.append(tuple(question.places))
+        if len(self.asked) == 1:
+            await self._go.wait()
+            raise BrokerNotReached("its connection was cut")
+        return await self._calls.ask(broker_id, question, timeout_ms=timeout_ms)
+
+    def go(self) -> None:
+        self._node.call(self._go.set)
+
+
+def test_no_answer_for_a_share_that_is_void_holds_up_no_other_share_of_its_group(
+    node: LiveNode, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "ASKED_MS", 3_600_000)
+    subscribe(node, "t")
+    cut, kept = Cut(node), admissions_of(node)
+    use(node, monkeypatch, cut)
+    first, second = ShareKey("g", topic, 0), ShareKey("g", topic, 1)
+    assert node.call(lambda: kept.of(first, 7)) is None
+    assert node.until(lambda: cut.asked)
+    node.call(lambda: kept.void(first))
+    assert node.call(lambda: kept.of(second, 7)) is None
+    cut.go()
+    assert node.until(lambda: kept.of(second, 7) is ErrorCode.NONE)
+    assert node.call(lambda: kept._said.keys()) == {second}
+
+
+def test_no_answer_from_before_the_share_was_void_does_not_take_away_the_newer_one(
+    node: LiveNode, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "ASKED_MS", 3_600_000)
+    subscribe(node, "t")
+    cut, kept, key = Cut(node), admissions_of(node), ShareKey("g", topic, 0)
+    use(node, monkeypatch, cut)
+    assert node.call(lambda: kept.of(key, 7)) is None
+    assert node.until(lambda: cut.asked)
+    node.call(lambda: kept.void(key))
+    assert node.call(lambda: kept.of(key, 7)) is None
+    cut.go()
+    assert node.until(lambda: kept.of(key, 7) is ErrorCode.NONE)
+    assert cut.asked == [(SharePlace(topic, 0),)] * 2
+
+
 def test_no_more_shares_are_asked_for_at_a_time_than_the_bound(
     node: LiveNode, topic: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,10 @@ from harness.waiting import wait_until
 from penstock.coordinator.share_calls import SharePlace, ShareSummaryRequest
 from penstock.kafka import front
 from penstock.kafka.handlers.shares import share_fetch
+from penstock.kafka.shares import fetching
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.shares.messages import Unavailable
 from penstock.storage.index.partition_log import PartitionLog
 from tests.kafka.sharing import (
     ACCEPT,
@@ -89,6 +91,23 @@ def test_a_fetch_waits_for_room_where_members_hold_as_much_as_they_may(tmp_path:
             assert ranges(other.open(0)) == [Range(0, 99, 1)]
             answer = wait_for(node, Member(client, topic), lambda: other.say(0, 9, ACCEPT))
             assert ranges(answer) == [Range(100, 109, 1)]
+
+
+def test_a_fetch_that_found_its_share_not_loaded_yet_waits_without_looking_once_it_is(
+    node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = iter([Unavailable.LOADING, Unavailable.FULL])
+    ready = fetching.ready
+
+    async def at_first_early(broker: Any, key: Any, deadline: float) -> Unavailable | None:
+        return next(early, None) or await ready(broker, key, deadline)
+
+    monkeypatch.setattr(fetching, "ready", at_first_early)
+    before = node.call(lambda: node.broker.stats.fetches_parked)
+    assert ranges(Member(client, topic).open(0, max_wait=ms(1_000))) == []
+    assert next(early, None) is None
+    # Twice while it was early, and for the rest; every 50 ms it would be twenty times.
+    assert 1 <= node.call(lambda: node.broker.stats.fetches_parked) - before <= 8
 
 
 def test_a_fetch_waits_for_its_minimum_of_bytes(

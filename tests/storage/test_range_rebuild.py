@@ -20,6 +20,7 @@ from penstock.storage.second_level.cleaning_plan import CleaningSettings, dirt_o
 from penstock.storage.second_level.damage import RangeRepair
 from penstock.storage.second_level.pieces import Marks, piece_bytes
 from penstock.storage.second_level.range_rebuild import ExtentPiece
+from penstock.storage.second_level.reading import ExtentPlace, open_extent
 from tests.compaction.histories import APPENDS, MARKS, TRANSACTIONS, read_committed
 from tests.storage.replicas import crashes
 from tests.storage.second_level import IDENTITY, UNFINISHED, take_over
@@ -201,6 +202,23 @@ def test_it_is_not_said_up_to_where_an_extent_is_decided_of_which_a_part_was_tak
     taken, own = here.second.decided(here.partition, 0, here.end)
     assert (taken.end_offset, taken.stable_end) == (20, UNKNOWN)
     assert (own.end_offset, own.stable_end) == (40, 40)
+    check(here)
+
+
+def test_an_epoch_that_begins_where_a_taken_part_ends_is_noted_behind_it_only() -> None:
+    here, there = Part(), Part()
+    for part, first in ((here, 20), (there, 40)):
+        keyed(part, first, keys=7)
+        part.apply(SPLIT)
+        keyed(part, 60 - first, keys=7)
+        part.apply(SPLIT)
+    take(here, there, 20)
+    assert spans(here) == [(0, 20, False), (20, 60, False)]
+    noted = []
+    for extent in here.second.extents(KEY):
+        with open_extent(ExtentPlace(here.disk, DIRECTORY), extent) as opened:
+            noted += opened.summary.notes.epochs
+    assert noted == [(7 + start // 10, start) for start in range(0, 60, 10)]
     check(here)
 
 
