@@ -39,9 +39,11 @@ class World:
     def __init__(self, limits: NetLimits = LIMITS, most: int = 100) -> None:
         self.told: list[tuple[YieldKind, str, str]] = []
         self.open: list[Client] = []
+        self.proved: list[object] = []
         self.giving_way = GivingWay(
             lambda: iter(self.open),
             lambda kind, one: self.told.append((kind, one.listener_name, one.client_host)),
+            self.proved.append,
         )
         self.giving_way.go_by(limits, most)
 
