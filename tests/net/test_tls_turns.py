@@ -3,9 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.net.tls.addresses import ADDRESSES_MAX, REMEMBERED_TICKS, Addresses, Rank
+from penstock.net.tls.addresses import (
+    ADDRESSES_MAX,
+    LAST,
+    PROVED,
+    REMEMBERED_TICKS,
+    UNKNOWN,
+    Addresses,
+)
 from penstock.net.tls.handshakes import BEGUN_IN_TURN, HALF_OPEN_MAX, PLACE_TICKS, Handshakes
-from penstock.net.tls.waiting import OTHER_WAY_ROUND, OVERDUE_TICKS
+from penstock.net.tls.waiting import CROWD, OTHER_WAY_ROUND
 
 
 @dataclass(eq=False)
@@ -87,7 +94,7 @@ def test_who_has_proved_it_before_is_begun_in_the_next_turn_beside_a_crowd() -> 
 def test_a_newcomer_is_begun_before_addresses_that_have_wasted_a_handshake() -> None:
     world = World()
     for host in crowd(500):
-        world.addresses.wasted(host, 0)
+        world.addresses.failed(host, 0, is_answered=True)
     world.ask(*crowd(500))
     world.begin(10)
     (client,) = world.ask("10.9.9.9")
@@ -96,16 +103,15 @@ def test_a_newcomer_is_begun_before_addresses_that_have_wasted_a_handshake() -> 
 
 def test_those_who_have_wasted_one_have_a_turn_in_eight() -> None:
     world = World()
-    world.addresses.wasted("10.9.9.9", 0)
+    world.addresses.failed("10.9.9.9", 0, is_answered=True)
     (client, *_) = world.ask("10.9.9.9", *crowd(100))
     assert client in world.begin(OTHER_WAY_ROUND)
     assert world.begun[: OTHER_WAY_ROUND - 1].count(client) == 0
 
 
-def test_a_crowd_that_waits_long_costs_a_newcomer_two_turns() -> None:
+def test_a_crowd_costs_a_newcomer_two_turns() -> None:
     world = World()
     world.ask(*crowd(1_000))
-    world.tick += OVERDUE_TICKS
     (client,) = world.ask("10.9.9.9")
     begun = world.begin(6)[:6]
     assert client in begun[:2]
@@ -113,17 +119,16 @@ def test_a_crowd_that_waits_long_costs_a_newcomer_two_turns() -> None:
     assert oldest == crowd(3), "the oldest have every second one"
 
 
-def test_a_crowd_that_does_not_wait_long_is_begun_in_order() -> None:
+def test_few_are_begun_in_order() -> None:
     world = World()
-    hosts = crowd(40)
+    hosts = crowd(CROWD)
     world.ask(*hosts)
-    assert [one.host for one in world.begin(40)] == hosts
+    assert [one.host for one in world.begin(CROWD)] == hosts
 
 
 def test_many_of_an_address_are_no_newcomers_once_it_had_a_turn() -> None:
     world = World()
-    world.ask(*crowd(20), *(["10.8.8.8"] * 20))
-    world.tick += OVERDUE_TICKS
+    world.ask(*crowd(CROWD + 20), *(["10.8.8.8"] * 20))
     assert [one.host for one in world.begin(20)].count("10.8.8.8") <= 2
 
 
@@ -136,15 +141,15 @@ def test_a_handshake_that_comes_to_nothing_is_remembered_and_one_that_is_done_is
     world.finish(done)
     world.handshakes.leave(unheard)
     ranks = [world.addresses.rank(f"10.0.0.{number}", 0) for number in (1, 2, 3)]
-    assert ranks == [Rank.WASTED, Rank.UNKNOWN, Rank.UNKNOWN]
+    assert ranks == [LAST, UNKNOWN, UNKNOWN + 1]
 
 
 def test_the_half_open_of_those_who_waste_give_way_at_once() -> None:
     world = World()
     for host in crowd(HALF_OPEN_MAX):
-        world.addresses.wasted(host, 0)
-    half_open = world.ask(*crowd(HALF_OPEN_MAX))
-    world.begin(HALF_OPEN_MAX)
+        world.addresses.failed(host, 0, is_answered=True)
+    world.ask(*crowd(HALF_OPEN_MAX))
+    half_open = world.begin(HALF_OPEN_MAX)
     (client,) = world.ask("10.9.9.9")
     world.begin(1)
     assert client.has_begun
@@ -154,8 +159,8 @@ def test_the_half_open_of_those_who_waste_give_way_at_once() -> None:
 def test_the_half_open_of_a_newcomer_has_its_time() -> None:
     """Whoever is ended in the second in which it was begun has wasted nothing."""
     world = World()
-    half_open = world.ask(*crowd(HALF_OPEN_MAX))
-    world.begin(HALF_OPEN_MAX)
+    world.ask(*crowd(HALF_OPEN_MAX))
+    half_open = world.begin(HALF_OPEN_MAX)
     world.ask("10.9.9.9")
     world.turns(20)
     assert not any(one.is_ended for one in half_open)
@@ -163,38 +168,47 @@ def test_the_half_open_of_a_newcomer_has_its_time() -> None:
     world.ask("10.9.9.8")
     world.begin(1)
     assert half_open[0].is_ended
-    assert world.addresses.rank(half_open[0].host, 0) is Rank.UNKNOWN
+    assert world.addresses.rank(half_open[0].host, 0) == UNKNOWN
     for _ in range(PLACE_TICKS):
         world.second()
     world.begin(1)
-    assert half_open[1].is_ended
-    assert world.addresses.rank(half_open[1].host, world.tick) is Rank.WASTED
+    assert [at for at, one in enumerate(half_open) if one.is_ended] == [0, 1]
+    assert world.addresses.rank(half_open[1].host, world.tick) == LAST
 
 
-def test_a_waste_takes_back_a_proof_before_it_counts() -> None:
+def test_a_failure_takes_back_a_proof_before_it_counts() -> None:
     addresses = Addresses()
     seen = []
     addresses.proved("a", 0)
-    for _ in range(2):
-        addresses.wasted("a", 1)
+    for _ in range(5):
+        addresses.failed("a", 1, is_answered=False)
         seen.append(addresses.rank("a", 1))
     addresses.proved("a", 2)
-    assert [*seen, addresses.rank("a", 2)] == [Rank.UNKNOWN, Rank.WASTED, Rank.PROVED]
+    assert [*seen, addresses.rank("a", 2)] == [UNKNOWN, 2, 3, LAST, LAST, PROVED]
+    addresses.failed("b", 1, is_answered=True)
+    assert addresses.rank("b", 1) == LAST
+
+
+def test_an_old_proof_counts_no_more_when_something_fails() -> None:
+    addresses = Addresses()
+    addresses.proved("a", 0)
+    addresses.failed("a", REMEMBERED_TICKS, is_answered=False)
+    assert addresses.rank("a", REMEMBERED_TICKS) == UNKNOWN + 1
 
 
 def test_addresses_are_forgotten_in_time_and_beyond_a_bound_oldest_first() -> None:
     addresses = Addresses()
     addresses.proved("p", 0)
-    addresses.wasted("w", 0)
+    addresses.failed("w", 0, is_answered=True)
     last = REMEMBERED_TICKS - 1
-    assert (addresses.rank("p", last), addresses.rank("w", last)) == (Rank.PROVED, Rank.WASTED)
-    assert addresses.rank("p", last + 1) is addresses.rank("w", last + 1) is Rank.UNKNOWN
+    assert (addresses.rank("p", last), addresses.rank("w", last)) == (PROVED, LAST)
+    assert addresses.rank("p", last + 1) == addresses.rank("w", last + 1) == UNKNOWN
     for number in range(ADDRESSES_MAX):
         addresses.proved(f"p{number}", 1)
-        addresses.wasted(f"w{number}", 1)
-    assert addresses.rank("p", 1) is addresses.rank("w", 1) is Rank.UNKNOWN
-    assert addresses.rank("p0", 1) is Rank.PROVED
-    assert addresses.rank("w0", 1) is Rank.WASTED
+        addresses.failed(f"w{number}", 1, is_answered=True)
+    assert addresses.rank("p", 1) == addresses.rank("w", 1) == UNKNOWN
+    assert addresses.rank("p0", 1) == PROVED
+    assert addresses.rank("w0", 1) == LAST
 
 
 def test_who_stops_waiting_leaves_nothing_behind() -> None:

@@ -185,6 +185,16 @@ def test_a_flood_elsewhere_ends_nothing_of_the_protected_listener() -> None:
     assert world.gone()[0] == 0, "those there give way to one another"
 
 
+def test_it_is_told_who_has_proved_who_it_is_once_each() -> None:
+    world = World()
+    clients = from_hosts(3)
+    world.arrive(*clients)
+    clients[1].is_unproven = False
+    for tick in range(2):
+        world.giving_way.sweep(tick)
+    assert world.proved == [clients[1]]
+
+
 def test_who_has_gone_is_counted_no_more() -> None:
     world = World()
     clients = from_hosts(4)

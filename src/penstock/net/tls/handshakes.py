@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.net.quiet_turns import QuietTurns
-from penstock.net.tls.addresses import Addresses, Rank
+from penstock.net.tls.addresses import Addresses
 from penstock.net.tls.waiting import Waiting
 
 BEGUN_IN_TURN = 3
@@ -79,12 +79,14 @@ class Handshakes:
     def leave(self, handshake: Handshake, *, is_open: bool = False) -> None:
         """Forget a handshake that is over; `is_open` is whether the client has gone through it."""
         self.all.pop(handshake, None)
-        if handshake not in self._half_open:
-            self._waiting.remove(handshake)
+        is_half_open = handshake in self._half_open
+        has_failed = self._waiting.remove(handshake) or (is_half_open and not is_open)
+        if has_failed:
+            has_begun = handshake.has_begun
+            self._addresses.failed(handshake.host, self._ticks(), is_answered=has_begun)
+        if not is_half_open:
             return
         self._release(handshake)
-        if handshake.has_begun and not is_open:
-            self._addresses.wasted(handshake.host, self._ticks())
         if self._waiting:
             self._quiet.ask()
 
@@ -104,7 +106,7 @@ class Handshakes:
         self._quiet.rest()
         begun = 0
         for _ in range(LOOKED_AT_IN_TURN):
-            handshake = self._waiting.take(self._has_place, self._ticks())
+            handshake = self._waiting.take(self._has_place)
             if handshake is None:
                 return  # `leave` or the next sweep goes on
             self._half_open[handshake] = self._ticks()
@@ -115,10 +117,10 @@ class Handshakes:
         if self._waiting:
             self._quiet.ask()
 
-    def _rank(self, handshake: Handshake) -> Rank:
+    def _rank(self, handshake: Handshake) -> int:
         return self._addresses.rank(handshake.host, self._ticks())
 
-    def _has_place(self, host: str, rank: Rank) -> bool:
+    def _has_place(self, host: str, rank: int) -> bool:
         """Whether there is a place, maybe another one's."""
         if len(self._half_open) < HALF_OPEN_MAX:
             return True
@@ -128,7 +130,7 @@ class Handshakes:
         if loser is None:
             return False
         if self._half_open[loser] == self._ticks():
-            self._release(loser)  # it had no time, so the waste is not its own
+            self._release(loser)  # it had no time: that is no failure of its own
         loser.give_up("others wait to shake hands")
         return True
 

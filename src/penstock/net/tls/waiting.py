@@ -1,10 +1,10 @@
 """Clients that wait to shake hands, and whose turn is next.
 
-    by rank of the address     who has proved who it is, before others, before who has wasted some
+    by rank of the address     who has proved who it is first, who has failed most last
     one turn in eight          the other way round, so that nobody waits for ever
     within a rank              addresses go round
-    where the first of a rank  every second turn is that of the address that has come last and has
-    has waited too long        had none: a crowd that was there before it costs it no wait
+    where a crowd waits        every second turn of a rank is that of the address that has come last
+                               and has had none: those who were there before it cost it no wait
 
 Source: ours; round robin (Nagle, RFC 970), and last in, first out under overload.
 """
@@ -13,19 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from penstock.net.tls.addresses import Rank
+from penstock.net.tls.addresses import RANKS
 
 OTHER_WAY_ROUND = 8
 """One turn in so many is given to the last rank that waits."""
-OVERDUE_TICKS = 2
-"""Once the first of a rank has been connected for so long, newest and oldest take turns."""
+CROWD = 64
+"""Addresses of a rank beyond which the newest and the oldest take turns: a fraction of a second."""
 
 
 class Waiter(Protocol):
     """A client that waits."""
 
     host: str
-    began_tick: int
 
 
 W = TypeVar("W", bound=Waiter)
@@ -50,7 +49,7 @@ class Waiting(Generic[W]):
     __slots__ = ("_lanes", "_turn")
 
     def __init__(self) -> None:
-        self._lanes: list[_Lane[W]] = [_Lane() for _ in Rank]
+        self._lanes: list[_Lane[W]] = [_Lane() for _ in RANKS]
         self._turn = 0
 
     def __len__(self) -> int:
@@ -61,7 +60,7 @@ class Waiting(Generic[W]):
         """Whether anybody waits."""
         return any(lane.by_host for lane in self._lanes)
 
-    def add(self, waiter: W, rank: Rank) -> None:
+    def add(self, waiter: W, rank: int) -> None:
         """Let one more wait, as the last of its address."""
         lane = self._lanes[rank]
         if waiter.host not in lane.by_host:
@@ -69,34 +68,33 @@ class Waiting(Generic[W]):
             lane.fresh[waiter.host] = None
         lane.by_host[waiter.host].append(waiter)
 
-    def remove(self, waiter: W) -> None:
-        """Forget one that may be waiting."""
+    def remove(self, waiter: W) -> bool:
+        """Forget one, and say whether it was waiting."""
         for lane in self._lanes:
-            of_host = lane.by_host.get(waiter.host)
-            if of_host is None or waiter not in of_host:
-                continue
-            of_host.remove(waiter)
-            if not of_host:
-                del lane.by_host[waiter.host]
-                lane.fresh.pop(waiter.host, None)
+            of_host = lane.by_host.get(waiter.host, ())
+            if waiter in of_host:
+                lane.by_host[waiter.host].remove(waiter)
+                if not of_host:
+                    del lane.by_host[waiter.host]
+                    lane.fresh.pop(waiter.host, None)
+                return True
+        return False
 
-    def take(self, may_begin: Callable[[str, Rank], bool], tick: int) -> W | None:
+    def take(self, may_begin: Callable[[str, int], bool]) -> W | None:
         """Remove and return whose turn it is, if its address may begin one."""
         last_first = self._turn % OTHER_WAY_ROUND == OTHER_WAY_ROUND - 1
-        ranks = sorted(Rank, reverse=last_first)
+        ranks = reversed(RANKS) if last_first else RANKS
         rank = next((one for one in ranks if self._lanes[one].by_host), None)
         if rank is None:
             return None
-        host = self._next_host(self._lanes[rank], tick)
+        host = self._next_host(self._lanes[rank])
         return self._take(self._lanes[rank], host) if may_begin(host, rank) else None
 
     @staticmethod
-    def _next_host(lane: _Lane[W], tick: int) -> str:
-        first = next(iter(lane.by_host))
-        is_overdue = tick - lane.by_host[first][0].began_tick >= OVERDUE_TICKS
-        if is_overdue and lane.turn % 2 and lane.fresh:
+    def _next_host(lane: _Lane[W]) -> str:
+        if len(lane.by_host) > CROWD and lane.turn % 2 and lane.fresh:
             return next(reversed(lane.fresh))
-        return first
+        return next(iter(lane.by_host))
 
     def _take(self, lane: _Lane[W], host: str) -> W:
         """Take the next of an address, which is last in the order from here on."""
