@@ -28,8 +28,8 @@ from harness.node import LOOPBACK, NodeProcess
 from harness.results import publish
 from harness.warm_memory import warm_memory
 from penstock.net.limits import NetLimits
-from penstock.net.listener import raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
+from penstock.net.sockets import raise_descriptor_limit
 from reliability import RESULTS
 from reliability.attacks.attack_frames import Aim
 from reliability.attacks.attack_good import TOPIC, SteadyClient

@@ -18,7 +18,7 @@ from harness.bad_input import floods
 from harness.bad_input.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, bomb_frame
 from harness.bad_input.bombs import bombs
 from harness.node import NodeProcess
-from penstock.net.listener import raise_descriptor_limit
+from penstock.net.sockets import raise_descriptor_limit
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_good import ASK, BETWEEN, FLOOD, QUIET, WRITE, GoodClient
 from reliability.attacks.bad_input_runs import Runs

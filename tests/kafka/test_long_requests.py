@@ -13,6 +13,7 @@ from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.answers.alter import EDITS_MAX
 from penstock.kafka.dispatch import TASK_FRAME_BYTES
 from penstock.kafka.handlers.cluster import describe_configs, elect_leaders
+from penstock.kafka.handlers.records import delete_records
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.kafka.slices import SLICE_ELEMENTS, Joined, path_of, slices_of
 from penstock.protocol import slices as protocol_slices
@@ -397,6 +398,37 @@ def test_elections_for_all_partitions_look_at_a_slice_in_a_turn(
     assert max(looked_at) <= SLICE
     last = max(at for at, count in enumerate(looked_at) if count)
     assert len(looked_at) - last > 12 * SLICE // protocol_slices.SLICE, "encoded in turns, too"
+
+
+def test_short_requests_that_delete_records_of_many_partitions_are_cut_too(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the bytes of a long request 300 log starts were raised in one turn."""
+    count = 6 * SLICE_ELEMENTS
+    topic = {"name": "short", "num_partitions": count, "replication_factor": 1}
+    fields = {"topics": [topic | {"assignments": [], "configs": []}], "timeout": 30_000}
+    client.ask(ApiKey.CREATE_TOPICS, 5, fields | {"validate_only": False})
+    raised = [0]
+    run, wait = delete_records.Deletion.run, node.broker.turns.next
+
+    def noted(deletion: delete_records.Deletion) -> None:
+        raised[-1] += 1
+        run(deletion)
+
+    def next_turn(_: Any) -> Any:
+        raised.append(0)
+        return wait()
+
+    monkeypatch.setattr(delete_records.Deletion, "run", noted)
+    monkeypatch.setattr(Turns, "next", next_turn)
+    partitions = [{"partition_index": one, "offset": 0} for one in range(count)]
+    fields = {"topics": [{"name": "short", "partitions": partitions}], "timeout": 30_000}
+    assert len(encode_request(ApiKey.DELETE_RECORDS, 2, fields)) < LONG_FRAME_BYTES
+    (answer,) = client.ask(ApiKey.DELETE_RECORDS, 2, fields).topics
+    assert [(one.partition_index, one.error_code) for one in answer.partitions] == [
+        (number, ErrorCode.NONE) for number in range(count)
+    ]
+    assert (sum(raised), max(raised)) == (count, SLICE_ELEMENTS)
 
 
 @pytest.mark.parametrize("version", [5, 6])

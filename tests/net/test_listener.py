@@ -12,8 +12,8 @@ from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net.errors import RefuseKind
 from penstock.net.limits import NetLimits
-from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
-from penstock.net.sockets import open_socket
+from penstock.net.listener import Endpoint, Listener
+from penstock.net.sockets import open_socket, raise_descriptor_limit
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)

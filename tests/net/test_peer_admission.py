@@ -11,7 +11,6 @@ import pytest
 
 from harness.waiting import until
 from penstock.net import peer_listener
-from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
     Credentials,
     PeerHello,
@@ -21,6 +20,7 @@ from penstock.net.peer import (
 )
 from penstock.net.peer_auth import DialerHandshake, Identity
 from penstock.net.peer_listener import STRANGERS_MAX
+from penstock.net.sockets import DESCRIPTOR_RESERVE
 from penstock.runtime.io.http_server import CONNECTIONS_MAX
 from tests.net.peering import (
     DIALER,

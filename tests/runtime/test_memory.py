@@ -1,8 +1,12 @@
 """Memory that CPython keeps is freed, and not too often."""
 
+import gc
+import sys
 import weakref
 
-from penstock.runtime.io.memory import REST, FreeLists
+import pytest
+
+from penstock.runtime.io.memory import REST, TRAVERSED_MAX, FreeLists
 
 
 class Clock:
@@ -44,3 +48,32 @@ def test_a_collection_that_takes_no_time_that_can_be_measured_is_not_the_last() 
     lists = FreeLists(Clock(0))
     assert lists.free()
     assert lists.free()
+
+
+def test_many_objects_are_not_gone_through_and_free_lists_are_cleared_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full collection held the loop for 135 ms where thousands of topics were created."""
+    lists = FreeLists(Clock(1))
+    blocks, node = sys.getallocatedblocks(), Node()
+    gc.collect()  # the node is old now
+    gone, full = weakref.ref(node), 0
+    del node
+
+    def noted(phase: str, info: dict[str, int]) -> None:
+        nonlocal full
+        full += phase == "stop" and info["generation"] == 2
+
+    gc.callbacks.append(noted)
+    try:
+        monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks + 2 * TRAVERSED_MAX)
+        young = weakref.ref(Node())
+        assert lists.free()
+        assert full == 1, "which clears the free lists"
+    finally:
+        gc.callbacks.remove(noted)
+    assert gone() is not None, "it was not gone through"
+    assert young() is None
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert gone() is None

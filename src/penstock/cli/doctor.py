@@ -310,7 +310,7 @@ def clients(settings: "NodeSettings") -> Found:
 
 def connections(settings: "NodeSettings") -> Iterator[Found]:
     """Check that the bounds of connections can hold, and who may end those of others."""
-    from penstock.net.listener import DESCRIPTOR_RESERVE
+    from penstock.net.sockets import DESCRIPTOR_RESERVE
     from penstock.node.access.exposure import asks_clients
 
     most, name = settings.net.connections_max, settings.net.protected_listener

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TASK_FRAME_BYTES = 512
-"""A larger request that can be cut into slices and may wait is a long one. Its work before the
-first wait counts in the loop iteration that reads it; what follows is not counted, and runs beside
-other requests."""
+"""A larger request that can be cut into slices and may wait, or is heavy, is a long one. The work
+of one that waits counts, up to its first wait, in the loop iteration that reads it; what follows
+is not counted, and runs beside other requests."""
 
 SIZE_BYTES = 4
 """Size field of each frame: counted bytes are those on the wire."""
@@ -174,7 +174,8 @@ class Dispatcher:
         reply: Reply,
     ) -> None:
         connection = reply.connection
-        most = TASK_FRAME_BYTES if api.is_async and api.sliced_by else LONG_FRAME_BYTES
+        is_cut = api.is_heavy or (api.is_async and bool(api.sliced_by))
+        most = TASK_FRAME_BYTES if is_cut else LONG_FRAME_BYTES
         if len(frame) > most or api.is_long:
             work = self._long.answer(api, context, header, bytes(frame), reply)
             self._run_long(reply, header, len(frame), work)

@@ -8,6 +8,7 @@ and may have
     SLICED_BY                                    arrays by which long requests are cut (slices.py)
     WEIGH(context, element) -> int               how many plain elements an element stands for
     IS_LONG = True                               for short requests with long answers
+    IS_HEAVY = True                              if elements cost so much that fewer make it long
     is_much(context, body) -> bool              whether this is one; then `handle_much` answers it,
     async handle_much(context, request) -> fields   and waits after every slice
     handle_run(context, memory, run, owe) -> reply   for requests that came together (Produce)
@@ -44,6 +45,8 @@ class Api(NamedTuple):
     weigh: Callable[..., int] = plain
     is_long: bool = False
     """Whether every request has a place among long ones, and is answered in slices."""
+    is_heavy: bool = False
+    """Whether a request that can be cut is long from few elements on."""
     is_much: Callable[..., bool] | None = None
     handle_much: Callable[..., Any] | None = None
 
@@ -75,6 +78,7 @@ def _api_of(module: Any) -> Api:
         sliced_by=getattr(module, "SLICED_BY", ()),
         weigh=getattr(module, "WEIGH", plain),
         is_long=getattr(module, "IS_LONG", False),
+        is_heavy=getattr(module, "IS_HEAVY", False),
         is_much=getattr(module, "is_much", None),
         handle_much=getattr(module, "handle_much", None),
     )

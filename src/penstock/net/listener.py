@@ -16,7 +16,6 @@ import contextlib
 import errno
 import logging
 import os
-import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -33,13 +32,9 @@ from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from penstock.net.shares import by_share
-from penstock.net.sockets import OpenSocket, host_of, open_socket
+from penstock.net.sockets import OpenSocket, descriptors_for_connections, host_of, open_socket
 from penstock.net.tls.doors import Door
 from penstock.net.tls.side import TlsPorts, TlsSide
-
-DESCRIPTOR_RESERVE = 456
-"""Descriptors kept from clients: 200 for log files, the metrics port and the like, and those that
-unauthenticated connections at the two peer ports can hold."""
 
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0
@@ -103,7 +98,11 @@ class Listener:
         self._sockets: dict[str, socket.socket] = {}
         self._spare_descriptor = -1
         self._keeper = Doorkeeper(
-            limits, self.stats, lambda: self._context.connections, self._loop.time
+            limits,
+            self.stats,
+            lambda: self._context.connections,
+            self._loop.time,
+            self._note_proof,
         )
         self._all_gone = asyncio.Event()
         self._resting: dict[str, asyncio.TimerHandle] = {}
@@ -309,7 +308,14 @@ class Listener:
         connection.connection_made(side.transport)
         door.admit(connection)
         self._keeper.giving_way.arrived(connection, side.began_tick)
+        self._note_proof(connection)
         return connection
+
+    def _note_proof(self, client: Client) -> None:
+        """Remember the address of a client that has proved who it is at a door."""
+        is_open = isinstance(client, Connection) and client.listener_name in self.doors
+        if is_open and not client.is_unproven:
+            self._tls.addresses.proved(client.client_host, self._context.tick)
 
     def _ended_early(self, kind: CloseKind, host: str, reason: str) -> None:
         """Count a client that TLS has ended before it was served."""
@@ -320,6 +326,7 @@ class Listener:
         return [*self.connections, *self.others.values()]
 
     def _on_gone(self, connection: Connection) -> None:
+        self._note_proof(connection)
         self._count_out(connection)
         if self._on_close is not None:
             self._on_close(connection)
@@ -426,21 +433,3 @@ def _never() -> bool:
 
 def _nothing() -> None:
     """Default: leave freed memory to the allocator."""
-
-
-def descriptors_for_connections() -> int:
-    """Return how many connections the descriptor limit permits, less the reserve."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 1 << 30
-    return max(16, int(soft) - DESCRIPTOR_RESERVE)
-
-
-def raise_descriptor_limit() -> int:
-    """Raise the soft limit of file descriptors to the hard one; return the resulting limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            return hard
-    return soft

@@ -4,7 +4,9 @@ Listeners accept another function to open a socket, such as that of a simulated 
 """
 
 import asyncio
+import contextlib
 import errno
+import resource
 import socket
 from collections.abc import Callable
 
@@ -16,6 +18,10 @@ TCP_ESTABLISHED = 1
 
 OpenSocket = Callable[[str, int], socket.socket]
 """Returns a non-blocking listening socket for a host and a port. Raises ConfigError."""
+
+DESCRIPTOR_RESERVE = 456
+"""Descriptors kept from clients: 200 for log files, the metrics port and the like, and those that
+unauthenticated connections at the two peer ports can hold."""
 
 _BACKLOG = 1024
 _MAPPED = "::ffff:"
@@ -93,3 +99,21 @@ def _write_in_parts(transport: asyncio.Transport, buffers: list[Buffer]) -> None
         part.append(buffer)
         size += len(buffer)
     transport.writelines(part)
+
+
+def descriptors_for_connections() -> int:
+    """Return how many connections the descriptor limit permits, less the reserve."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 1 << 30
+    return max(16, int(soft) - DESCRIPTOR_RESERVE)
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of file descriptors to the hard one; return the resulting limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return hard
+    return soft

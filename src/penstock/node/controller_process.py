@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from penstock.base.errors import ConfigError
 from penstock.controller.metadata.image import ClusterImage
-from penstock.net.listener import raise_descriptor_limit
 from penstock.net.peer import PeerListener
+from penstock.net.sockets import raise_descriptor_limit
 from penstock.node.apply_settings import LogLevel
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.dynamic_config import DynamicConfig

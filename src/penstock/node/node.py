@@ -17,9 +17,10 @@ from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
 from penstock.kafka.shares.masters import CalledShareMasters
-from penstock.net.listener import Listener, raise_descriptor_limit
+from penstock.net.listener import Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
+from penstock.net.sockets import raise_descriptor_limit
 from penstock.net.stats import NetStats
 from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors

@@ -39,9 +39,11 @@ class World:
     def __init__(self, limits: NetLimits = LIMITS, most: int = 100) -> None:
         self.told: list[tuple[YieldKind, str, str]] = []
         self.open: list[Client] = []
+        self.proved: list[object] = []
         self.giving_way = GivingWay(
             lambda: iter(self.open),
             lambda kind, one: self.told.append((kind, one.listener_name, one.client_host)),
+            self.proved.append,
         )
         self.giving_way.go_by(limits, most)
 
@@ -181,6 +183,16 @@ def test_a_flood_elsewhere_ends_nothing_of_the_protected_listener() -> None:
     assert 0 not in world.gone()
     world.arrive(*(Client(listener_name=OPS) for _ in range(4)))
     assert world.gone()[0] == 0, "those there give way to one another"
+
+
+def test_it_is_told_who_has_proved_who_it_is_once_each() -> None:
+    world = World()
+    clients = from_hosts(3)
+    world.arrive(*clients)
+    clients[1].is_unproven = False
+    for tick in range(2):
+        world.giving_way.sweep(tick)
+    assert world.proved == [clients[1]]
 
 
 def test_who_has_gone_is_counted_no_more() -> None:

@@ -26,8 +26,9 @@ class Doorkeeper:
         stats: NetStats,
         connections: Callable[[], Iterable[Idler]],
         now: Callable[[], float],
+        proved: Callable[[Client], None],
     ) -> None:
-        """`now` returns seconds of a clock that does not go back."""
+        """`now` returns seconds of a clock that does not go back; `proved` is GivingWay's."""
         self.tick = 0
         self._stats = stats
         self._now = now
@@ -35,7 +36,7 @@ class Doorkeeper:
         self._leaving: set[Idler | Client] = set()
         """Those that have given way, until they are gone: their places are taken already."""
         self._admission = Admission(limits, now())
-        self.giving_way = GivingWay(connections, self._gave_way)
+        self.giving_way = GivingWay(connections, self._gave_way, proved)
         self.go_by(limits, limits.connections_max)
 
     @property

@@ -69,10 +69,16 @@ class GivingWay:
         self,
         connections: Callable[[], Iterable[Idler]],
         told: Callable[[YieldKind, Idler | Client], None],
+        proved: Callable[[Client], None],
     ) -> None:
-        """`told(kind, client)` counts a connection that is closed for another."""
+        """`told(kind, client)` counts a connection that is closed for another.
+
+        `proved(client)` hears of those that are found to be unproven no more, within a second:
+        they have proved who they are, or are ended.
+        """
         self._connections = connections
         self._told = told
+        self._proved = proved
         self._protected = ""
         self._seconds_max = 0
         self._bounds = _Bounds(1, 1)
@@ -100,7 +106,7 @@ class GivingWay:
     def _bound(self, table: Unproven, most: int, kind: YieldKind, address: str = "") -> None:
         """End the oldest if there are too many; who has proved it meanwhile does not count."""
         if table.count_of(address) > most and table.added > most // LOOKS_PER_BOUND:
-            table.settle()
+            self._settle(table)
         oldest = table.oldest(address=address) if table.count_of(address) > most else None
         if table.count_of(address) > most:
             self._end(table, oldest, kind)
@@ -132,12 +138,16 @@ class GivingWay:
         """End those who have taken too long; return the number of the others by listener."""
         counts: dict[str, int] = {}
         for table in (self._others, self._of_protected):
-            table.settle()
+            self._settle(table)
             for client in table.late(tick - self._seconds_max):
                 table.drop(client)
                 client.abort(CloseKind.AUTHENTICATION)
             counts |= table.counts()
         return counts
+
+    def _settle(self, table: Unproven) -> None:
+        for client in table.settle():
+            self._proved(client)
 
     def _table(self, listener: str) -> Unproven:
         return self._of_protected if listener == self._protected else self._others

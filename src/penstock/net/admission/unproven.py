@@ -85,11 +85,13 @@ class Unproven:
             self.drop(client)
         return None
 
-    def settle(self) -> None:
-        """Forget those who have proved who they are, or have gone."""
-        for client in [one for one in self._entries if not one.is_unproven]:
+    def settle(self) -> list[Client]:
+        """Forget and return those who have proved who they are, or have gone."""
+        settled = [one for one in self._entries if not one.is_unproven]
+        for client in settled:
             self.drop(client)
         self.added = 0
+        return settled
 
     def late(self, due_tick: int) -> list[Client]:
         """Return those who have connected before that tick."""

@@ -4,18 +4,21 @@
                                                                           └─► too long: ended
 
 Answering the first record of a client takes a signature, a millisecond with RSA, whoever sends it:
-a hundred in one turn of the loop would hold everybody else. Addresses take turns. Half-open
-handshakes have memory, so there are HALF_OPEN_MAX at most; whoever waits takes the place of the
-oldest once that is a second old, or of the newest of an address that has far more.
+a hundred in one turn of the loop would hold everybody else. Whose turn it is says waiting.py.
+Half-open handshakes have memory, so there are HALF_OPEN_MAX at most; whoever waits takes the place
+of the oldest of an address of a worse rank, or of the oldest once it has had its time, or of the
+newest of an address that has far more. An address whose handshake comes to nothing is remembered.
 
 Source: `net/tls_gate.py`, which does so at the ports for peers, with fewer places.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
 from penstock.net.quiet_turns import QuietTurns
+from penstock.net.tls.addresses import Addresses
+from penstock.net.tls.waiting import Waiting
 
 BEGUN_IN_TURN = 3
 """Handshakes that are begun in one turn: some 3 ms with RSA, and less than one with ECDSA."""
@@ -35,6 +38,10 @@ class Handshake(Protocol):
     host: str
     began_tick: int
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its first record was answered."""
+
     def begin(self) -> bool:
         """Answer the first record; False if the client has gone meanwhile, and so is this."""
 
@@ -45,41 +52,43 @@ class Handshake(Protocol):
 class Handshakes:
     """The handshakes of one listener."""
 
-    __slots__ = ("_by_host", "_half_open", "_quiet", "_ticks", "_waiting", "all")
+    __slots__ = ("_addresses", "_by_host", "_half_open", "_quiet", "_ticks", "_waiting", "all")
 
     def __init__(
-        self, call_soon: Callable[[Callable[[], None]], object], ticks: Callable[[], int]
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        ticks: Callable[[], int],
+        addresses: Addresses,
     ) -> None:
         """`ticks` returns the seconds that the listener has counted."""
+        self._addresses = addresses
         self._quiet = QuietTurns(call_soon, self._begin_some)
         self._ticks = ticks
-        self._waiting: dict[str, deque[Handshake]] = {}
-        """By address, whose turn is next first."""
-        self._half_open: dict[Handshake, None] = {}
-        """Oldest first."""
+        self._waiting: Waiting[Handshake] = Waiting()
+        self._half_open: dict[Handshake, int] = {}
+        """Since which tick; oldest first."""
         self._by_host: Counter[str] = Counter()
         self.all: dict[Handshake, None] = {}
         """Every connection that is not open yet, also those that have sent nothing."""
 
     def ask(self, handshake: Handshake) -> None:
         """Have `begin` called in a turn to come."""
-        self._waiting.setdefault(handshake.host, deque()).append(handshake)
+        self._waiting.add(handshake, self._rank(handshake))
         self._quiet.ask()
 
-    def leave(self, handshake: Handshake) -> None:
-        """Forget a handshake that is over, however it ended."""
+    def leave(self, handshake: Handshake, *, is_open: bool = False) -> None:
+        """Forget a handshake that is over; `is_open` is whether the client has gone through it."""
         self.all.pop(handshake, None)
-        if handshake in self._half_open:
-            del self._half_open[handshake]
-            self._count_out(handshake.host)
-            if self._waiting:
-                self._quiet.ask()
+        is_half_open = handshake in self._half_open
+        has_failed = self._waiting.remove(handshake) or (is_half_open and not is_open)
+        if has_failed:
+            has_begun = handshake.has_begun
+            self._addresses.failed(handshake.host, self._ticks(), is_answered=has_begun)
+        if not is_half_open:
             return
-        waiting = self._waiting.get(handshake.host)
-        if waiting is not None and handshake in waiting:
-            waiting.remove(handshake)
-            if not waiting:
-                del self._waiting[handshake.host]
+        self._release(handshake)
+        if self._waiting:
+            self._quiet.ask()
 
     def sweep(self) -> None:
         """End what has taken too long; called once a tick."""
@@ -97,31 +106,31 @@ class Handshakes:
         self._quiet.rest()
         begun = 0
         for _ in range(LOOKED_AT_IN_TURN):
-            host = next(iter(self._waiting), None)
-            if host is None or not self._has_place(host):
-                return
-            begun += self._next_of(host).begin()
+            handshake = self._waiting.take(self._has_place)
+            if handshake is None:
+                return  # `leave` or the next sweep goes on
+            self._half_open[handshake] = self._ticks()
+            self._by_host[handshake.host] += 1
+            begun += handshake.begin()
             if begun == BEGUN_IN_TURN:
                 break
         if self._waiting:
             self._quiet.ask()
 
-    def _next_of(self, host: str) -> Handshake:
-        """Take the next of an address, which is last in the order from here on."""
-        waiting = self._waiting.pop(host)
-        handshake = waiting.popleft()
-        if waiting:
-            self._waiting[host] = waiting
-        self._half_open[handshake] = None
-        self._by_host[host] += 1
-        return handshake
+    def _rank(self, handshake: Handshake) -> int:
+        return self._addresses.rank(handshake.host, self._ticks())
 
-    def _has_place(self, host: str) -> bool:
+    def _has_place(self, host: str, rank: int) -> bool:
+        """Whether there is a place, maybe another one's."""
         if len(self._half_open) < HALF_OPEN_MAX:
             return True
-        loser = self._loser(host)
+        loser = next((one for one in self._half_open if self._rank(one) > rank), None)
         if loser is None:
-            return False  # `leave` or the next sweep goes on
+            loser = self._loser(host)
+        if loser is None:
+            return False
+        if self._half_open[loser] == self._ticks():
+            self._release(loser)  # it had no time: that is no failure of its own
         loser.give_up("others wait to shake hands")
         return True
 
@@ -133,6 +142,10 @@ class Handshakes:
         if most <= self._by_host[host] + 1:
             return None
         return next(one for one in reversed(self._half_open) if one.host == greediest)
+
+    def _release(self, handshake: Handshake) -> None:
+        del self._half_open[handshake]
+        self._count_out(handshake.host)
 
     def _count_out(self, host: str) -> None:
         self._by_host[host] -= 1

@@ -22,6 +22,7 @@ from penstock.base.ports import Buffer
 from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
 from penstock.net.sockets import has_hung_up
+from penstock.net.tls.addresses import Addresses
 from penstock.net.tls.doors import TlsContext
 from penstock.net.tls.handshakes import Handshakes
 from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
@@ -41,6 +42,7 @@ class TlsPorts:
 
     __slots__ = (
         "_window",
+        "addresses",
         "begun",
         "budget",
         "closed",
@@ -66,8 +68,9 @@ class TlsPorts:
         self.begun = begun
         self.loop = loop
         self.budget = budget
-        self.handshakes = Handshakes(loop.call_soon, ticks)
-        self.protected_handshakes = Handshakes(loop.call_soon, ticks)
+        self.addresses = Addresses()
+        self.handshakes = Handshakes(loop.call_soon, ticks, self.addresses)
+        self.protected_handshakes = Handshakes(loop.call_soon, ticks, self.addresses)
         """Those at the protected listener, which wait for no others."""
         self.protected_listener = ""
         self.ticks = ticks
@@ -134,6 +137,11 @@ class TlsSide(asyncio.BufferedProtocol):
     def is_unproven(self) -> bool:
         """Whether the handshake is not over, and the client there."""
         return self._connection is None and not self._is_ended
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its first record was answered."""
+        return self._tls is not None
 
     @property
     def certificate(self) -> bytes:
@@ -237,7 +245,7 @@ class TlsSide(asyncio.BufferedProtocol):
             self._end(CloseKind.TLS_FAILED, error.reason or "no handshake")
             return
         self._send()
-        self._handshakes.leave(self)
+        self._handshakes.leave(self, is_open=True)
         self._open()
 
     def _open(self) -> None:

@@ -43,6 +43,8 @@ from penstock.storage.read.needs_disk import Over
 KEY = ApiKey.DELETE_RECORDS
 VERSIONS = range(3)
 SLICED_BY = (("topics", "partitions"),)
+IS_HEAVY = True
+"""A frame in the log for each partition, of which 4 KiB of a request name more than 300."""
 HIGH_WATERMARK = -1
 WAIT_MS_MAX = 300_000
 """Upper bound for the client's time-out: nothing is parked for longer than five minutes."""
