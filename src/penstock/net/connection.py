@@ -241,6 +241,10 @@ class Connection(AnsweringSide):
         size = end - start
         if size == saved_before == 0:
             return
+        if not size:
+            self._saved = b""
+            budget.give_back(saved_before)
+            return
         if not saved_before:
             self.frame_tick = self._context.tick
         if size > SAVED_BYTES_MAX and self._has_room_to_adopt(len(buffers.spare) - saved_before):

@@ -53,6 +53,10 @@ class Sent(IntEnum):
     """More than what was handled in its last visit."""
 
 
+FIRST_FIRST = tuple(Sent)
+LAST_FIRST = FIRST_FIRST[::-1]
+
+
 class TurnShare:
     """What handlers have left of the turn, and who waits for the next one. One for a listener."""
 
@@ -97,9 +101,9 @@ class TurnShare:
             self._quiet.rest()
         counts = list(map(len, self._waiting))
         try:
-            for sent in reversed(Sent):
+            for sent in LAST_FIRST:
                 self._visit(sent, min(counts[sent], 1))  # however many come who go first
-            for sent in Sent:
+            for sent in FIRST_FIRST:
                 self._visit(sent, counts[sent] - 1)
         finally:
             self._visit_left = self._seconds
@@ -107,6 +111,8 @@ class TurnShare:
                 self._quiet.ask()
 
     def _visit(self, sent: Sent, count: int) -> None:
+        if count <= 0:
+            return
         waiting = self._waiting[sent]
         is_alone = sum(map(len, self._waiting)) == 1
         for _ in range(count):

@@ -349,6 +349,8 @@ class ReplicaSetMember:
     def _wake_readable(self) -> None:
         """Wake each partition that has more confirmed bytes, once."""
         visible, watched = self._visible, self._watched
+        if not visible:
+            return
         readable: dict[Watched, None] = {}
         while visible and visible[0][0] <= self.confirm_position:
             end_position, partition = visible.popleft()

@@ -142,19 +142,18 @@ def _ready(
 ) -> tuple[memoryview, BatchHeader, int] | None:
     """Check the records, change the codec, stamp for LogAppendTime; return also the append time.
 
-    None if a worker has to prepare the batch.
+    None if a worker has to prepare the batch. Who looks at the records checks their times.
     """
     if needs_preparation(header, rules):
         prepared = prepared or prepare_here(records, header, rules, now_ms)
         if prepared is None:
             return None
-        records, header, times = prepared
+        records, header = prepared
         if len(records) > rules.max_message_bytes:
             raise BatchTooLarge(len(records), rules.max_message_bytes)
-    else:
-        times = Times(header.base_timestamp, header.max_timestamp)
+    elif not rules.is_log_append_time:
+        check_times(Times(header.base_timestamp, header.max_timestamp), rules, now_ms)
     if not rules.is_log_append_time:
-        check_times(times, rules, now_ms)
         return records, header, NO_TIMESTAMP
     stamp_log_append_time(records, 0, now_ms)
     return records, read_header(records), now_ms

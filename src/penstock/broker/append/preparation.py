@@ -38,7 +38,7 @@ from penstock.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bounds, least_u
 from penstock.record.errors import BatchTooLarge
 from penstock.record.recompress import rebuild
 from penstock.record.validate import Validated, unpack, validate_records
-from penstock.record.walk import COMPILED, Times, walk_records
+from penstock.record.walk import COMPILED, walk_records
 
 COMPRESSED_HERE_MAX = 16 << 10
 """Bytes that are compressed on the loop."""
@@ -74,7 +74,6 @@ class Prepared(NamedTuple):
 
     records: memoryview
     header: BatchHeader
-    times: Times
 
 
 def needs_preparation(header: BatchHeader, rules: BatchRules) -> bool:
@@ -94,7 +93,11 @@ def prepare_here(
 
     Raises RecordError kinds.
     """
-    is_rebuilt = changes_codec(header, rules)
+    is_rebuilt = rules.codec is not None and changes_codec(header, rules)
+    if not is_rebuilt and not header.attributes & CODEC_MASK:
+        if header.record_count > RECORDS_HERE_MAX or len(records) > WALKED_HERE_MAX:
+            return None
+        return _looked_at(records, header, records[BATCH_HEADER_BYTES:], rules, now_ms)
     if not _is_little(records, header, rules, is_rebuilt):
         return None
     try:
@@ -109,7 +112,7 @@ def prepare_here(
 def _is_little(
     records: memoryview, header: BatchHeader, rules: BatchRules, is_rebuilt: bool
 ) -> bool:
-    """Whether preparing the batch is cheap, judging by its header.
+    """Whether changing the codec, or decompressing, is cheap, judging by the header.
 
     The cost of a topic's compression level is not known: zstd's 22 takes some 40 times as long.
     """
@@ -139,17 +142,26 @@ def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds, now_ms: int
         refuse_keyless(found, found.keyless, rules, now_ms)
     check_records(found.block, found.header, found.times, rules, now_ms)
     rewritten = memoryview(bytearray(rebuild(found, rules.codec, rules.level)))
-    return Prepared(rewritten, read_header(rewritten), found.times)
+    return Prepared(rewritten, read_header(rewritten))
 
 
 def _walked(
     records: memoryview, header: BatchHeader, rules: BatchRules, bounds: Bounds, now_ms: int
 ) -> Prepared:
-    """Iterate over the records; correct a wrong max timestamp in the header, as Kafka does."""
     if header.attributes & CODEC_MASK:
         block = unpack(header, records, bounds, _SCRATCH.lend)
     else:
         block = records[BATCH_HEADER_BYTES:]
+    return _looked_at(records, header, block, rules, now_ms)
+
+
+def _looked_at(
+    records: memoryview, header: BatchHeader, block: memoryview, rules: BatchRules, now_ms: int
+) -> Prepared:
+    """Iterate over the records, which lie in `block` decompressed.
+
+    Corrects a wrong max timestamp in the header, as Kafka does.
+    """
     times, keyless = walk_records(
         block, header.record_count, header.base_timestamp, needs_keys=rules.needs_keys
     )
@@ -159,4 +171,4 @@ def _walked(
     if times.newest_ms != header.max_timestamp and not rules.is_log_append_time:
         stamp_max_timestamp(records, 0, times.newest_ms)
         header = read_header(records)
-    return Prepared(records, header, times)
+    return Prepared(records, header)

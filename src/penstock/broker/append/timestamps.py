@@ -23,26 +23,33 @@ LOOKED_AT_MAX = 500
 
 def check_times(times: Times, rules: BatchRules, now_ms: int) -> None:
     """Raise InvalidTimestamp unless the oldest and the newest timestamp are within the bounds."""
-    oldest_ms, newest_ms = times
-    if newest_ms == NO_TIMESTAMP:
+    if _are_within(times, rules, now_ms):
         return
-    for time_ms in (newest_ms, oldest_ms):
-        fault = _fault(time_ms, rules, now_ms)
-        if fault:
-            raise InvalidTimestamp(fault)
+    oldest_ms, newest_ms = times
+    fault = _fault(newest_ms, rules, now_ms) or _fault(oldest_ms, rules, now_ms)
+    raise InvalidTimestamp(fault)
 
 
 def check_records(
     block: memoryview, header: BatchHeader, times: Times, rules: BatchRules, now_ms: int
 ) -> None:
     """The same with the decompressed records of the batch: the error names those at fault."""
-    if rules.is_log_append_time:
+    if rules.is_log_append_time or _are_within(times, rules, now_ms):
         return
     try:
         check_times(times, rules, now_ms)
     except InvalidTimestamp as error:
         faults = islice(faults_of(block, header, rules, now_ms), RECORD_ERRORS_MAX)
         raise InvalidTimestamp(error.reason, record_errors=tuple(faults)) from None
+
+
+def _are_within(times: Times, rules: BatchRules, now_ms: int) -> bool:
+    """Whether both are within the bounds, or there is no time; read once for each batch."""
+    oldest_ms, newest_ms = times
+    first_ms = now_ms - rules.timestamp_before_max_ms
+    last_ms = now_ms + rules.timestamp_after_max_ms
+    is_within = first_ms <= newest_ms <= last_ms and first_ms <= oldest_ms <= last_ms
+    return is_within or newest_ms == NO_TIMESTAMP
 
 
 def _fault(time_ms: int, rules: BatchRules, now_ms: int) -> str:

@@ -207,7 +207,8 @@ class Checkpointer:
         """Note the confirm position; return whether a captured state was waiting for it."""
         position = min(position, self._writer.end_position)
         self.confirmed_position = max(self.confirmed_position, position)
-        self._limit_claim()
+        if not self._is_sole_member:
+            self._limit_claim()
         return self._captured is not None
 
     def discard(self) -> None:
