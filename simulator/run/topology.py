@@ -144,7 +144,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             metrics_port=0,
         ),
         access=_access(shape),
-        security=_security(shape, secret_file.parent),
+        security=_security(host, shape, secret_file.parent),
         cluster=ClusterConfig(
             voters=voters,
             controller_port=CONTROLLER_PORT if host.is_controller else 0,
@@ -176,9 +176,9 @@ def _access(shape: Shape) -> AccessConfig:
     return AccessConfig(authorizer=AuthoriserKind.ACL, super_users=(f"User:{ROOT}",))
 
 
-def _security(shape: Shape, directory: Path) -> SecurityConfig:
+def _security(host: Host, shape: Shape, directory: Path) -> SecurityConfig:
     """Let the second listener ask for users; the file has those of PLAIN and SCRAM."""
-    open_listeners = (REMOTING,) if shape.remoting else ()
+    open_listeners = (REMOTING,) if shape.remoting and host.is_broker else ()
     if not shape.administrators:
         return SecurityConfig(open_listeners=open_listeners)
     users_file = directory / USERS_FILE
