@@ -26,6 +26,7 @@ from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, F
 from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
 from simulator.clients.reading.slave_reader import SlaveReader
+from simulator.clients.remoting.cast import RemotingCast
 from simulator.clients.sequences import Sequences
 from simulator.clients.shares.sharers import Sharers
 from simulator.clients.streams.application import Application
@@ -66,6 +67,7 @@ class Clients:
         self.movers: Movers | None = None
         self.sharers = Sharers(simulation, self.world, shape.sharers)
         self.streams: Application | None = None
+        self.remoting: RemotingCast | None = None
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
         self.token_holders: list[TokenHolder] = []
@@ -171,6 +173,9 @@ class Clients:
             self.limited.append(one)
             self._writers.append(self._start(name, [one.run()]))
             self._start(f"{name}-look", [one.look()])
+        if self._shape.remoting:
+            self.remoting = RemotingCast(self._simulation, self.world, self._shape.remoting)
+            self._writers += self.remoting.start(self._start)
         if self._shape.audited:
             self._start_audited()
 

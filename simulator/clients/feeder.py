@@ -37,7 +37,8 @@ class Feeder:
     ends: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
     """The offset behind what was acknowledged."""
     is_idle: bool = False
-    _count: int = 0
+    count: int = 0
+    """Values so far, which are the numbers from 1 on."""
 
     async def run(self) -> None:
         """Write until asked to stop."""
@@ -59,8 +60,8 @@ class Feeder:
         self.is_idle = True
 
     def _next(self) -> str:
-        self._count += 1
-        return str(self._count)
+        self.count += 1
+        return str(self.count)
 
     def _values(self) -> list[str]:
         return [self._next() for _ in range(self.random.randint(1, TOGETHER_MAX))]

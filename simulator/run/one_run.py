@@ -38,6 +38,7 @@ from simulator.clients.shares.sharers import LOCK_MS
 from simulator.clients.world import now_ns
 from simulator.faults.doing import Faults, Heal
 from simulator.history import LOSSES
+from simulator.history.remoting.events import Clock
 from simulator.kernel.loop import BoundExceeded, Deadlock
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import NotFormed, SimCluster
@@ -51,6 +52,7 @@ from simulator.run.topology import (
     TOKENS_FILE,
     TOKENS_SECRET,
     USERS_FILE,
+    WALL_START_MS,
     clock_rate,
 )
 from simulator.trials.raft_walks import RaftWalks
@@ -58,6 +60,8 @@ from simulator.trials.raft_walks import RaftWalks
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0
 """After everything is healed: until all is answered, all is read, all replicas are equal."""
+REMOTING_SECONDS = 10.0
+"""More, for what is delayed, or asked for by its master alone."""
 IN_STEP_SECONDS = 5.0
 """After an operator's wish on a sound cluster."""
 WISH_SECONDS = 0.3
@@ -266,6 +270,9 @@ class Run:
         await self._see_done("decided", clients.transactions_behind, deadline_s)
         await self._see_done("settled", clients.sharers.behind, deadline_s + self._walls_apart_s())
         await self._see_done("assigned", clients.tasks_behind, deadline_s)
+        if clients.remoting is not None:
+            later_s = deadline_s + self._walls_apart_s() + REMOTING_SECONDS
+            await self._see_done("settled", clients.remoting.behind, later_s)
         await self._see_done("known", clients.access_behind, deadline_s)
         await self._see_done("written", self._audit_behind, deadline_s)
         newer = self.faults.newer
@@ -433,6 +440,9 @@ class Run:
         result.findings += self.clients.judge_transactions(is_read=is_read)
         result.findings += self.clients.sharers.judge()
         result.findings += self.clients.judge_tasks()
+        if self.clients.remoting is not None:
+            apart_ms = math.ceil(self._walls_apart_s() * 1_000)
+            result.findings += self.clients.remoting.judge(Clock(WALL_START_MS, apart_ms))
         result.findings += [] if self.clients.rows is None else self.clients.rows.judge()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")

@@ -230,6 +230,8 @@ class Shape:
     audited: int = 0
     """So many clients know what they did, which rows of the audit have to say as well; 0: brokers
     have no audit. See clients/audited."""
+    remoting: int = 0
+    """So many RocketMQ clients of each kind, see clients/remoting; 0: nodes have no such port."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 

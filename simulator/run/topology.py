@@ -20,6 +20,8 @@ from penstock.node.settings.config import NodeConfig
 from penstock.node.settings.security_config import SecurityConfig
 from penstock.node.settings.settings import NodeSettings
 from penstock.raft.ids import DirectoryId
+from penstock.remoting.config import LISTENER_NAME as REMOTING
+from penstock.remoting.config import RemotingConfig
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.shares.config import ShareConfig
@@ -32,6 +34,11 @@ KAFKA_PORT, CONTROLLER_PORT, HA_PORT = 9092, 9093, 9094
 SECURE_PORT = 9095
 """Of the listener that asks clients who they are, where rules decide."""
 SECURE = "secure"
+REMOTING_PORT = 9096
+"""Of RocketMQ's clients, which are not asked who they are."""
+CHECK_MS = 1_000
+"""After how long producers are asked about a half message, and asked again."""
+CHECKS_MAX = 3
 ROOT, ROOTS_PASSWORD = "root", "the simulated root's password"
 """Who may everything, and makes the first rule."""
 AUTHENTICATED_MS = 3_000
@@ -137,7 +144,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             metrics_port=0,
         ),
         access=_access(shape),
-        security=_security(shape, secret_file.parent),
+        security=_security(host, shape, secret_file.parent),
         cluster=ClusterConfig(
             voters=voters,
             controller_port=CONTROLLER_PORT if host.is_controller else 0,
@@ -158,6 +165,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         groups=_groups(shape),
         shares=_shares(shape),
         tier=_tier(shape) if host.is_broker else TierConfig(),
+        remoting=_remoting(host, shape),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -168,10 +176,11 @@ def _access(shape: Shape) -> AccessConfig:
     return AccessConfig(authorizer=AuthoriserKind.ACL, super_users=(f"User:{ROOT}",))
 
 
-def _security(shape: Shape, directory: Path) -> SecurityConfig:
+def _security(host: Host, shape: Shape, directory: Path) -> SecurityConfig:
     """Let the second listener ask for users; the file has those of PLAIN and SCRAM."""
+    open_listeners = (REMOTING,) if shape.remoting and host.is_broker else ()
     if not shape.administrators:
-        return SecurityConfig()
+        return SecurityConfig(open_listeners=open_listeners)
     users_file = directory / USERS_FILE
     return SecurityConfig(
         listener_security_protocol_map=(f"{SECURE}:SASL_PLAINTEXT",),
@@ -181,6 +190,7 @@ def _security(shape: Shape, directory: Path) -> SecurityConfig:
         scram_first_users_file=str(users_file),
         delegation_token_secret_file=str(directory / TOKENS_FILE),
         connections_max_reauth_ms=AUTHENTICATED_MS,
+        open_listeners=open_listeners,
     )
 
 
@@ -241,7 +251,7 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not (shape.groups or shape.movers or shape.sharers or shape.streams):
+    if not any((shape.groups, shape.movers, shape.sharers, shape.streams, shape.remoting)):
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,
@@ -260,7 +270,9 @@ def _groups(shape: Shape) -> GroupConfig:
 
 def _shares(shape: Shape) -> ShareConfig:
     """Let what shares have written be rewritten all the time."""
-    return ShareConfig(rewrite_after_bytes=SHARES_BYTES) if shape.sharers else ShareConfig()
+    if not (shape.sharers or shape.remoting):
+        return ShareConfig()
+    return ShareConfig(rewrite_after_bytes=SHARES_BYTES)
 
 
 def _tier(shape: Shape) -> TierConfig:
@@ -275,6 +287,18 @@ def _tier(shape: Shape) -> TierConfig:
         skew_ms=SKEW_MS,
         lease_ms=500,
         grace_ms=1_000,
+    )
+
+
+def _remoting(host: Host, shape: Shape) -> RemotingConfig:
+    if not (shape.remoting and host.is_broker):
+        return RemotingConfig()
+    return RemotingConfig(
+        host=host.name,
+        port=REMOTING_PORT,
+        transaction_first_check_ms=CHECK_MS,
+        transaction_check_interval_ms=CHECK_MS,
+        transaction_checks_max=CHECKS_MAX,
     )
 
 

@@ -3,7 +3,8 @@
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
-                       ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► local ─► plan
+                       ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► local ─► remoting
+                       ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -63,6 +64,7 @@ STORE_MS = (500, 3_000)
 OBJECT_FLIP_SHARE = 0.5
 REPAIRED_SHARE = 0.7
 FREED_SHARE = 0.7
+REMOTING_SHARE = 0.28
 LOCAL_BYTES = (0, 10_000, 40_000)
 SPLIT_MS = 5_000
 """Some segments are split by then."""
@@ -101,6 +103,7 @@ def varied(plan: Plan) -> Plan:
         "copy rate": _with_copy_rate,
         "tiered": _tiered,
         "local": _freed,
+        "remoting": _with_remoting,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -433,6 +436,17 @@ def _freed(plan: Plan, draw: random.Random) -> Plan:
         return plan
     size = draw.choice(LOCAL_BYTES)
     return replace(plan, shape=replace(plan.shape, local_retention_bytes=size))
+
+
+def _with_remoting(plan: Plan, draw: random.Random) -> Plan:
+    """Have RocketMQ clients, where wall clocks are right and positions of groups do not expire.
+
+    Delays, and what becomes of half messages, go by the wall clocks of masters.
+    """
+    is_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+    if draw.random() >= REMOTING_SHARE or is_wrong or plan.shape.group_kept_ms >= 0:
+        return plan
+    return replace(plan, shape=replace(plan.shape, remoting=draw.choice((1, 1, 2))))
 
 
 def _brokers(plan: Plan) -> list[str]:

@@ -168,7 +168,14 @@ def test_a_message_that_has_no_place_is_refused(caller, topic, kind) -> None:
 def test_requests_that_do_not_hang_together_are_refused(caller, topic) -> None:
     others = message("another")
     grouped = message(topic, message_group="g", message_type=definition.FIFO)
-    for sent in ((), (message(topic), others), (message(topic), grouped), (message(topic),) * 129):
+    of_another = message(topic, message_group="h", message_type=definition.FIFO)
+    for sent in (
+        (),
+        (message(topic), others),
+        (message(topic), grouped),
+        (grouped, of_another),
+        (message(topic),) * 129,
+    ):
         assert caller.send(*sent).status.code == definition.BAD_REQUEST
 
 
