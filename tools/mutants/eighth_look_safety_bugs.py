@@ -9,9 +9,8 @@ ADMISSIONS, FETCHING = "kafka/shares/admissions.py", "kafka/shares/fetching.py"
 SYNC_STATE, ALIGN = "replication/sync_state.py", "replication/alignment.py"
 LEADER, RAFT_LOG, QUEUE = "raft/roles/leader.py", "raft/log.py", "runtime/raft/disk_queue.py"
 REPLAY, LIVENESS = "controller/metadata/replay_sets.py", "controller/active/liveness.py"
-CHECKPOINT, GROUP_COMMIT, RETENTION = (
+CHECKPOINT, RETENTION = (
     "storage/commit_log/checkpoint.py",
-    "storage/commit_log/group_commit.py",
     "storage/commit_log/retention.py",
 )
 RUNTIME, EXPIRY = (
@@ -92,9 +91,6 @@ MUTANTS = (
     plant("failed-checkpoint-keeps-its-side-file", "Snapshots", "what a failed checkpoint had taken is in no side file",
           (CHECKPOINT, "is_new_side = store.active.base != self._side_base or self.last_error is not None", "is_new_side = store.active.base != self._side_base"),
           kind=Kind.STALE, near=("tests/storage/test_memory_and_snapshot.py",)),
-    plant("later-flush-forgets-the-tail", "Commit log", "under async what was written during a sync waits for the next write",
-          (GROUP_COMMIT, "        elif target < self._written:\n            self.follow_policy()\n", ""),
-          kind=Kind.ORDER, near=("tests/storage/test_space_and_faults.py", "tests/storage/test_set_log_model.py", "tests/storage/test_recovered_durability.py", "tests/storage/test_busy_log.py",)),
     plant("retention-size-of-the-first-segment", "Retention", "the bytes of the segment in which a size was taken count for ever",
           (RETENTION, "        elif partition.sized_from <= segment.base:\n", "        elif partition.sized_from < segment.base:\n"),
           kind=Kind.RANGE, near=("tests/storage/test_retention.py",)),
