@@ -26,10 +26,9 @@ SNAPSHOT, SHARE = (
     "shares/snapshot.py",
     "shares/share.py",
 )
-PARTITIONS, MARKERS, LEFTOVERS, GUARDS = (
+PARTITIONS, MARKERS, GUARDS = (
     "broker/partitions.py",
     "broker/append/markers.py",
-    "broker/sets/leftovers.py",
     "broker/append/transactional.py",
 )
 TRUNCATION = "storage/commit_log/truncation.py"
@@ -124,12 +123,9 @@ MUTANTS = (
           (STATE, "            previous_producer_id=self.producer_id,\n", ""),
           kind=Kind.CLEARED, near=("tests/transactions/test_end.py", "tests/transactions/test_producers.py", "tests/transactions/test_machine.py",)),
     # Shares
-    plant("share-head-takes-its-numbers-back", "Shares", "what was written beside a snapshot is replayed as if it was older, or not at all",
-          (SNAPSHOT, "share.seq, share.snapshot_seq = max(share.seq, head.seq), head.snapshot_seq", "share.seq, share.snapshot_seq = head.seq, head.snapshot_seq"),
-          kind=Kind.SNAPSHOT, near=("tests/shares/test_rewrites.py", "tests/shares/test_records.py", "tests/shares/test_histories.py",)),
     plant("share-snapshot-since-its-end", "Shares", "updates that were replayed amid a snapshot count as covered by it",
           (SNAPSHOT, "    share.snapshot_seq = since\n", "    share.snapshot_seq = share.seq\n"),
-          kind=Kind.SNAPSHOT, near=("tests/shares/test_rewrites.py", "tests/shares/test_records.py", "tests/shares/test_histories.py",)),
+          kind=Kind.SNAPSHOT, near=("tests/shares/test_large.py", "tests/shares/test_rewrites.py", "tests/shares/test_records.py", "tests/shares/test_histories.py",)),
     plant("share-ends-with-the-chunk-read-last", "Shares", "a chunk that a snapshot wrote late moves the end of the window back",
           (SNAPSHOT, "share.end = max(share.end, (number << SHIFT) + end)", "share.end = (number << SHIFT) + end"),
           kind=Kind.SNAPSHOT, near=("tests/shares/test_rewrites.py", "tests/shares/test_records.py", "tests/shares/test_histories.py",)),
@@ -138,14 +134,11 @@ MUTANTS = (
           kind=Kind.RANGE, near=("tests/shares/test_updates.py", "tests/shares/test_histories.py",)),
     plant("share-freed-before-the-first-free", "Shares", "records that come back before the first free chunk are not found",
           (SHARE, "                    self.first_free = min(self.first_free, first >> SHIFT)\n                else:\n", "                else:\n"),
-          kind=Kind.STALE, near=("tests/shares/test_taking.py", "tests/shares/test_updates.py", "tests/shares/test_histories.py",)),
+          kind=Kind.STALE, near=("tests/shares/test_large.py", "tests/shares/test_taking.py", "tests/shares/test_updates.py", "tests/shares/test_histories.py",)),
     # Broker
     plant("marker-overtaken-by-an-earlier-mastership", "Markers", "what an earlier mastership noted of a transaction has this one's marker given up",
           (MARKERS, "    if leader_epoch != hosted.member.leader_epoch:\n        newest = NO_NUMBER\n", ""),
           kind=Kind.EPOCH, near=("tests/broker/test_transactional_appends.py", "tests/kafka/test_late_markers.py",)),
-    plant("leftovers-by-the-mastership-that-is-known", "Leftovers", "records of a topic still to be heard of are dropped at a slave that has not followed yet",
-          (LEFTOVERS, "        if epochs and epochs[-1][0] == member.leader_epoch:\n            return max(found, epochs[-1][1])\n        return max(found, member.log.end_position)\n", "        return max(found, epochs[-1][1] if epochs else 0)\n"),
-          kind=Kind.EPOCH, near=("tests/broker/test_leftovers.py",)),
     plant("numbers-of-transactions-of-two-masterships", "Markers", "numbers that an earlier mastership noted stay for ever",
           (GUARDS, "    if older is not None and older[0] != leader_epoch:\n        numbers.clear()\n", ""),
           kind=Kind.CLEARED, near=("tests/broker/test_transactional_appends.py", "tests/kafka/test_late_markers.py",)),
