@@ -8,7 +8,7 @@ import pytest
 from penstock.base.errors import PlatformError
 from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
-from penstock.broker.append.transactional import guard_of, let_go
+from penstock.broker.append.transactional import guard_of, let_go, note_opened
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.errors import CoordinatorFenced
 from penstock.protocol.api_keys import ApiKey
@@ -343,6 +343,17 @@ def test_a_guard_of_an_earlier_mastership_keeps_no_marker_away(world: World) -> 
     guard_of(world.hosted, header).confirm(5)
     world.cluster.lead(0)
     assert world.mark(number=4) == 1
+
+
+def test_numbers_of_an_earlier_mastership_go_with_the_first_one_of_the_next(world: World) -> None:
+    world.verifier.number = 4
+    assert code(world.send(0)) is Code.NONE
+    assert [*world.hosted.open_numbers] == [P]
+    world.cluster.lead(0)
+    other = read_header(memoryview(batch(b"v", producer_id=P + 1, attributes=TRANSACTIONAL)))
+    guard_of(world.hosted, other).confirm(7)
+    note_opened(world.hosted, other)
+    assert world.hosted.open_numbers == {P + 1: (world.hosted.member.leader_epoch, 7)}
 
 
 def test_a_plain_batch_of_a_producer_that_waits_notes_no_transaction(world: World) -> None:

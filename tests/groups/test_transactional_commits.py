@@ -363,3 +363,13 @@ def test_a_coordinator_that_loads_the_history_but_its_end_comes_to_the_same(
     for offset, step in [*enumerate(steps)][loaded:]:
         act(world, offset, step)
     assert world.committed() == in_log_order(history)
+
+
+def test_in_which_groups_a_producer_wrote_is_forgotten_with_its_transaction() -> None:
+    world = World()
+    writers = world.coordinator.runtime._shard._table.writers
+    partition = world.coordinator.partition_of(GROUP)
+    commit(world)
+    assert writers.groups_of(partition, P.producer_id) == [GROUP]
+    end(world)
+    assert writers.groups_of(partition, P.producer_id) == []

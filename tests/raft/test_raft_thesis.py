@@ -308,6 +308,23 @@ def test_proposals_are_bounded() -> None:
     single.raft.propose(b"x" * 1024)
 
 
+def test_what_earlier_terms_left_uncommitted_takes_room_until_it_is_committed() -> None:
+    """Ours: it is in memory as well."""
+    config = replace(CONFIG, entry_bytes_max=1024, uncommitted_bytes_max=4096)
+    single = Single(config=config)
+    single.step(append(2, 1, new=[entry(index, 1, b"x" * 1024) for index in (1, 2, 3)])).work()
+    single.raft.step(TimeoutNow(sender=PeerId(2), term=Term(1)))
+    single.work().raft.step(granted(3, 2))
+    assert single.raft.role is Role.LEADER
+    with pytest.raises(ProposalQueueFull):
+        single.raft.propose(b"x" * 1024)
+    single.work().acknowledge(2, single.raft.last_index)
+    for _ in range(3):
+        single.raft.propose(b"x" * 1024)
+    with pytest.raises(ProposalQueueFull):
+        single.raft.propose(b"x" * 1024)
+
+
 def test_what_was_committed_before_the_election_and_is_applied_later_takes_no_room() -> None:
     """Ours: only proposals that wait for their commit are bounded."""
     config = replace(CONFIG, entry_bytes_max=1024, uncommitted_bytes_max=4096, apply_bytes_max=1024)

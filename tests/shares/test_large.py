@@ -64,6 +64,17 @@ def test_what_comes_back_after_a_failover_is_found() -> None:
     assert [found for found, _ in take(other, MANY, end=MANY)] == [*range(1, MANY)]
 
 
+def test_what_is_written_amid_a_snapshot_is_not_counted_as_covered_by_it() -> None:
+    ledger = new_ledger()
+    take(ledger, MANY)
+    since, steps = ledger.share.seq, snapshot(ledger.share)
+    next(steps)
+    take(ledger, 1)
+    assert ledger.share.seq > since
+    assert len([*steps]) > 1
+    assert ledger.share.snapshot_seq == since
+
+
 @pytest.mark.parametrize("to", [0, 5, CELLS, 3 * CELLS + 17])
 def test_a_snapshot_after_a_reset_has_nothing_of_before(to: int) -> None:
     """Where a compaction has left the chunks of before, and none of the updates."""

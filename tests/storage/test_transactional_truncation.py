@@ -89,3 +89,11 @@ def test_what_is_not_cut_off_stays_decided(case: Case) -> None:
     case.cut = case.log.end_position
     case.truncate()
     assert case.open() == set()
+
+
+def test_a_marker_that_ends_where_the_log_is_cut_has_decided(case: Case) -> None:
+    case.end(FIRST)
+    case.cut = case.log.end_position
+    case.end(SECOND)
+    case.truncate()
+    assert case.open() == {SECOND}

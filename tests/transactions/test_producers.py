@@ -29,6 +29,18 @@ def test_a_new_instance_has_the_next_epoch_and_fences_the_one_before(world: Worl
     assert world.end(first, commits=True).error is FENCED
 
 
+def test_a_transaction_has_one_number_however_many_partitions_it_gets(world: World) -> None:
+    producer = world.begun()
+    number_of = world.coordinator.number_of
+    for number in (1, 2):
+        assert world.add(producer, ONE) is NONE
+        assert number_of("x") == number
+        assert world.add(producer, OTHER) is NONE
+        assert number_of("x") == number
+        producer = world.end(producer, commits=True).producer
+        world.mark()
+
+
 def test_what_the_last_instance_left_open_is_aborted_first(world: World) -> None:
     first = world.begun()
     world.add(first)
