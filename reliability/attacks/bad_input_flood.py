@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 from harness.bad_input.callers import Address, Members, call
 from harness.bad_input.generator import bad_frames
+from harness.bad_input.grpc_frames import grpc_frames
+from harness.bad_input.grpc_sender import call_grpc
 from harness.bad_input.http_requests import http_frames
 from harness.bad_input.peers import STRANGER_ID, stranger_frames
 from harness.bad_input.sender import Sender, Tally
@@ -32,7 +34,8 @@ THREADS = 4
 JOB_FRAMES = 400
 NODES_NICENESS, SENDERS_NICENESS = -10, 10
 
-KAFKA, SWEEP, HTTP, STRANGER, MEMBER = "kafka", "sweep", "http", "stranger", "member"
+KAFKA, SWEEP, HTTP, GRPC = "kafka", "sweep", "http", "grpc"
+STRANGER, MEMBER = "stranger", "member"
 
 
 def raise_priority() -> None:
@@ -96,6 +99,8 @@ def _lane(job: Job, lane: int) -> Tally:
             return sender.tally
         case "http":
             call(address, http_frames(seed, share, first), tally)
+        case "grpc":
+            call_grpc(address, grpc_frames(seed, share, first), tally)
         case "stranger":
             call(address, stranger_frames(seed, share, first), tally)
         case "member":

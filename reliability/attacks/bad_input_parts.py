@@ -13,7 +13,9 @@ from harness.bad_input.callers import purposes_of
 from harness.bad_input.sender import Tally
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
+from harness.ports import free_port
 from reliability.attacks.bad_input_flood import (
+    GRPC,
     HTTP,
     KAFKA,
     MEMBER,
@@ -64,6 +66,14 @@ def _one_node(directory: Path, kind: str) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
+def _grpc_node(directory: Path) -> Iterator[Place]:
+    port = free_port()
+    settings = ANY_CONNECTIONS | {"grpc": {"port": port}}
+    with NodeProcess(directory, settings=settings) as node:
+        yield Place([node], node.bootstrap, Target(GRPC, ((LOOPBACK, port),)))
+
+
+@contextlib.contextmanager
 def _three_nodes(directory: Path, kind: str) -> Iterator[Place]:
     with ClusterProcess(directory, settings=ANY_CONNECTIONS) as cluster:
         processes = list(cluster.processes.values())
@@ -87,7 +97,8 @@ PARTS = {
         Part("one-kafka", 0.66, RATE, lambda directory: _one_node(directory, KAFKA)),
         Part("one-sweep", 0.05, RATE, lambda directory: _one_node(directory, SWEEP)),
         Part("one-http", 0.01, HTTP_RATE, lambda directory: _one_node(directory, HTTP)),
-        Part("three-kafka", 0.24, RATE, lambda directory: _three_nodes(directory, KAFKA)),
+        Part("one-grpc", 0.04, SIDE_RATE, _grpc_node),
+        Part("three-kafka", 0.20, RATE, lambda directory: _three_nodes(directory, KAFKA)),
         Part(
             "three-strangers", 0.015, SIDE_RATE, lambda directory: _three_nodes(directory, STRANGER)
         ),

@@ -38,6 +38,9 @@ NAMES = (
     "group",
     "configuration",
     "base-manifest",
+    "http2",
+    "header-block",
+    "protobuf",
 )
 
 

@@ -81,6 +81,7 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 from penstock.storage.replicate import base_manifest
 from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
+from tests.badinput import grpc_parsers
 
 T = TypeVar("T")
 
@@ -386,4 +387,7 @@ PARSERS: dict[str, Parser] = {
         lambda _: iter((Configuration.of({PeerId(1): "a:1", PeerId(2): "b:2"}).encode(),)),
     ),
     "base-manifest": Parser(_base_manifest, _base_manifests),
+    "http2": Parser(grpc_parsers.connection, grpc_parsers.connections),
+    "header-block": Parser(grpc_parsers.header_block, grpc_parsers.header_blocks),
+    "protobuf": Parser(grpc_parsers.protobuf, grpc_parsers.protobufs),
 }

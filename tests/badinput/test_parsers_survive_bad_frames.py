@@ -13,6 +13,7 @@ from harness.bad_input.batches import bomb
 from harness.bad_input.frame import BadFrame, random_of
 from harness.bad_input.generator import bad_frame, bad_frames
 from harness.bad_input.grammar import marked_request
+from harness.bad_input.grpc_frames import grpc_frames, wrong_body
 from harness.bad_input.peers import PURPOSES, member_frame
 from harness.bad_input.sweeps import sweep
 from penstock.base.errors import PlatformError
@@ -122,3 +123,28 @@ def test_the_grammar_writes_what_the_encoder_writes(seed: int) -> None:
         made = marked_request(key, version, random_of(seed, place))
         body = bytes(made.frame[made.body_at :])
         assert body == encode_request(key, version, made.fields), (key, version)
+
+
+def test_connections_of_grpc_clients_are_read_or_refused() -> None:
+    taken: Counter[str] = Counter()
+    for bad in grpc_frames(3, 800):
+        try:
+            was_taken = survives(PARSERS["http2"], bad.data)
+        except BaseException as error:
+            error.add_note(str(bad))
+            raise
+        taken[f"{bad.kind} {was_taken}"] += 1
+    kinds = {kind.rpartition(" ")[0] for kind in taken}
+    assert len(kinds) > 20
+    assert taken["grpc call True"] > 10
+    assert taken["grpc block False"] > 10
+    assert taken["grpc body False"] > 0
+
+
+def test_messages_of_grpc_clients_are_read_or_refused() -> None:
+    taken = Counter(
+        survives(PARSERS["protobuf"], bytes((number % 4,)) + wrong_body(random_of(3, number)))
+        for number in range(1_000)
+    )
+    assert taken[False] > 300
+    assert taken[True] > 50

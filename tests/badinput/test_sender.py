@@ -6,8 +6,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from harness.bad_input.frame import BadFrame, framed
-from harness.bad_input.sender import Sender
+from harness.bad_input.grpc_frames import raw_frame
+from harness.bad_input.grpc_sender import call_grpc
+from harness.bad_input.sender import Sender, Tally
+from penstock.http2.codes import ErrorCode
+from penstock.http2.frames import goaway_frame, reset_frame, settings_frame
 from penstock.protocol.api_keys import ApiKey
 
 LOOPBACK = "127.0.0.1"
@@ -92,3 +98,53 @@ def test_half_a_frame_ends_its_connection_and_the_next_is_sent_on_another() -> N
         sender.send([bad(0), half, bad(2)])
     assert (sender.tally.answered, sender.tally.waited_for) == (2, 1)
     assert [number for number in seen if number < 10] == [0, 2]
+
+
+class Http2Node:
+    """Answers each connection with the same bytes once something has come, and ends it."""
+
+    def __init__(self, says: bytes) -> None:
+        self._says = says
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self.address = self._listener.getsockname()[:2]
+
+    def serve(self, count: int) -> None:
+        for _ in range(count):
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(self._says)
+
+
+@pytest.mark.parametrize(
+    ("says", "problem"),
+    [
+        (b"", ""),
+        (goaway_frame(0, ErrorCode.PROTOCOL_ERROR, "no"), ""),
+        (goaway_frame(0, ErrorCode.INTERNAL_ERROR, "oh"), "the node says that it failed"),
+        (reset_frame(1, ErrorCode.INTERNAL_ERROR), "the node says that it failed"),
+        (raw_frame(77, 0, 0, b""), "a frame of kind 77"),
+        (raw_frame(0, 0, 1, b"\0\0\0\0\x06\x0a\x04\x08\xd1\x86\x03"), "INTERNAL_SERVER_ERROR"),
+    ],
+)
+def test_what_a_node_should_not_say_to_a_grpc_client_is_a_problem(
+    says: bytes, problem: str
+) -> None:
+    served, tally = Http2Node(says), Tally()
+    thread = threading.Thread(target=served.serve, args=(1,))
+    thread.start()
+    call_grpc(served.address, [BadFrame("grpc call", "grpc", b"x", False, 7, 1)], tally)
+    thread.join()
+    assert (tally.sent, tally.refused, tally.answered) == (1, 1, 0)
+    assert problem in "".join(tally.problems)
+    assert bool(tally.problems) is bool(problem)
+
+
+def test_a_grpc_connection_that_answers_its_ping_is_answered() -> None:
+    pong = raw_frame(6, 1, 0, b"deal" + bytes(4))
+    served, tally = Http2Node(settings_frame(()) + pong), Tally()
+    thread = threading.Thread(target=served.serve, args=(1,))
+    thread.start()
+    call_grpc(served.address, [BadFrame("grpc call", "grpc", b"x", False, 7, 1)], tally)
+    thread.join()
+    assert (tally.sent, tally.answered, tally.problems) == (1, 1, [])

@@ -13,11 +13,12 @@ from rocketmq.grpc_protocol import service_pb2 as service
 
 import grpc
 from penstock.controller.commands.command import CreateTopics, NewTopic
-from penstock.grpc.call import MESSAGE_BYTES_MAX
+from penstock.grpc.call import MESSAGE_BYTES_MAX, MESSAGES_AT_ONCE
 from penstock.grpc.errors import CallFault
 from penstock.grpc.inflating import NotGzip, TooLarge, inflate
 from penstock.grpc.metadata import read_head
 from penstock.grpc.methods.not_served import NAMES
+from penstock.grpc.statuses import GrpcStatus
 from tests.grpc.raw import RawCall
 from tests.grpc.served import METADATA, Caller, message, running_grpc_node
 from tests.live_node import ANSWER_SECONDS, LiveNode
@@ -246,6 +247,20 @@ def test_settings_may_be_told_for_ever_on_one_stream(caller: Caller) -> None:
     commands = [service.TelemetryCommand(settings=settings)] * 600
     told = caller.stub.Telemetry(iter(commands), metadata=METADATA, timeout=ANSWER_SECONDS)
     assert sum(one.status.code == OK for one in told) == 600
+
+
+def test_a_stream_hands_over_few_messages_of_a_frame(served) -> None:
+    """A frame has room for 2,000 settings, each with an answer: the loop stood for 0.1 s."""
+    _, address = served
+    settings = service.TelemetryCommand(settings=PRODUCER).SerializeToString()
+    one = b"\0" + len(settings).to_bytes(4, "big") + settings
+    with closing(RawCall(address)) as raw:
+        for count, status in (
+            (MESSAGES_AT_ONCE, GrpcStatus.OK),
+            (300, GrpcStatus.RESOURCE_EXHAUSTED),
+        ):
+            told = raw.call(f"{SERVICE}Telemetry", one * count, client_id="c")
+            assert told == {"grpc-status": str(int(status))}
 
 
 def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, served) -> None:

@@ -125,6 +125,18 @@ def test_a_message_that_its_topic_does_not_take_is_told_as_too_large(caller, top
     assert caller.send(message(topic, bytes(1_000_000))).status.code == OK
 
 
+def test_bodies_of_a_request_have_a_bound_together_however_small_they_are_packed(
+    caller, node, topic
+) -> None:
+    """128 messages of 4 kB that unpack to 4 MB each took half a gibibyte, and the loop for it."""
+    bomb = message(topic, gzip.compress(bytes(1 << 20)), body_encoding=definition.GZIP)
+    answer = caller.send(*[bomb] * 5)
+    assert answer.status.code == definition.MESSAGE_BODY_TOO_LARGE
+    small = message(topic, gzip.compress(bytes(100_000)), body_encoding=definition.GZIP)
+    assert caller.send(*[small] * 5).status.code == OK
+    assert len(records(node, topic, PARTITIONS, 5)) == 5
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no body": ({"body": b""}, "MESSAGE_BODY_EMPTY"),
     "a body of more than 4 MiB": ({"body": bytes((4 << 20) + 1)}, "MESSAGE_BODY_TOO_LARGE"),

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MESSAGE_BYTES_MAX: Final = (4 << 20) + (48 << 10)
 """Of one message as it is sent and as it is read: a body of 4 MiB, its properties of 32 KiB, and
 what is told beside."""
+MESSAGES_AT_ONCE: Final = 16
+"""Of a call that stays open, in one frame, which has room for thousands."""
 
 
 class Wire(NamedTuple):
@@ -88,8 +90,12 @@ class Call:
         """Take a part of its body. Raises what its client is told."""
         self._part += data
         if self.method.stays_open:
+            handled = 0
             while not self.is_over and self._handle_one():
-                pass
+                handled += 1
+                if handled > MESSAGES_AT_ONCE:
+                    told = f"more than {MESSAGES_AT_ONCE} messages at once"
+                    raise CallFault(GrpcStatus.RESOURCE_EXHAUSTED, told)
             if not self.is_over:
                 self._wire.core.expect(self.stream, is_begun=bool(self._part))
         else:

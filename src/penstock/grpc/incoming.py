@@ -15,6 +15,7 @@ properties of 16 KiB together, message groups of 64 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from penstock.grpc.errors import Refused
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from penstock.grpc.client import GrpcClient
 
 BODY_BYTES_MAX: Final = 4 << 20
-"""What clients are told; what a topic takes says its `max.message.bytes`."""
+"""Of a message, as clients are told, and of all of a request together, once they are unpacked. What
+a topic takes says its `max.message.bytes`."""
 PROPERTIES_MAX: Final = 128
 PROPERTIES_BYTES_MAX: Final = 16 << 10
 GROUP_BYTES_MAX: Final = 63
@@ -53,15 +55,25 @@ _SECONDS_MAX: Final = 1 << 40
 _CONTROL: Final = frozenset(map(chr, [*range(32), 127]))
 
 
-def checked_record(client: GrpcClient, message: Message) -> Record:
-    """Return the record of a message. Raises Refused."""
+def checked_records(client: GrpcClient, messages: Iterable[Message]) -> list[Record]:
+    """Return the records of the messages of a request. Raises Refused."""
+    records: list[Record] = []
+    left = BODY_BYTES_MAX
+    for message in messages:
+        record = _checked_record(client, message, left)
+        left -= len(record.value or b"")
+        records.append(record)
+    return records
+
+
+def _checked_record(client: GrpcClient, message: Message, bytes_max: int) -> Record:
     system = message.system_properties or SystemProperties()
     if not 0 < len(system.message_id.encode()) <= ID_BYTES_MAX:
         raise Refused(Code.ILLEGAL_MESSAGE_ID, f"a message has an id of 1 to {ID_BYTES_MAX} bytes")
     properties = {UNIQ_KEY: system.message_id} | _named(system) | _users(message)
     return to_record(
         Mapped(
-            body=_body(message, system),
+            body=_body(message, system, bytes_max),
             properties=properties,
             born_ms=_born_ms(client, system),
             born_host=packed_host(client.host, 0),
@@ -69,12 +81,12 @@ def checked_record(client: GrpcClient, message: Message) -> Record:
     )
 
 
-def _body(message: Message, system: SystemProperties) -> bytes:
+def _body(message: Message, system: SystemProperties, bytes_max: int) -> bytes:
     body = message.body
-    told = f"the body has more than {BODY_BYTES_MAX} bytes"
+    told = f"the bodies of a request have more than {BODY_BYTES_MAX} bytes"
     if system.body_encoding == Encoding.GZIP:
         try:
-            body = inflate(body, BODY_BYTES_MAX)
+            body = inflate(body, bytes_max)
         except TooLarge as error:
             raise Refused(Code.MESSAGE_BODY_TOO_LARGE, told) from error
         except NotGzip as error:
@@ -83,7 +95,7 @@ def _body(message: Message, system: SystemProperties) -> bytes:
         raise Refused(Code.UNSUPPORTED, "bodies are taken as they are, or as gzip")
     if not body:
         raise Refused(Code.MESSAGE_BODY_EMPTY, "the body is empty")
-    if len(body) > BODY_BYTES_MAX:
+    if len(body) > bytes_max:
         raise Refused(Code.MESSAGE_BODY_TOO_LARGE, told)
     return body
 

@@ -27,7 +27,7 @@ from penstock.broker.errors import InternalTopicRefused
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
-from penstock.grpc.incoming import checked_record
+from penstock.grpc.incoming import checked_records
 from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Message,
@@ -63,7 +63,7 @@ def _handle(call: Call, message: bytes) -> None:
     groups = {one.system_properties.message_group for one in messages if one.system_properties}
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
-    records = [checked_record(call.client, one) for one in messages]
+    records = checked_records(call.client, messages)
     hosted = _partition(call, topic, messages[0])
     ids = [_system(one).message_id for one in messages]
     call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
