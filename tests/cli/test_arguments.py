@@ -4,7 +4,12 @@ import socket
 
 import pytest
 
-from penstock.cli.connect import FIRST_CONNECT_MS_MAX, FIRST_CONTACT_SECONDS_MAX
+from penstock.cli import connect
+from penstock.cli.connect import (
+    CLIENT_CONFIG_VARIABLE,
+    FIRST_CONNECT_MS_MAX,
+    FIRST_CONTACT_SECONDS_MAX,
+)
 from penstock.cli.program import guarded
 from penstock.transactions.state import TransactionState
 
@@ -45,6 +50,7 @@ STATES = ", ".join(repr(state.title) for state in TransactionState)
             "(see penstock transaction list --help)",
         ),
         ("topic list -b host:port", "bootstrap address 'host:port' is not host:port"),
+        ("topic list -b kafka://h:1", "bootstrap address 'kafka://h:1' is not host:port"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_code_2(capsys, arguments, line):
@@ -53,6 +59,8 @@ def test_wrong_arguments_are_one_line_and_exit_code_2(capsys, arguments, line):
 
 
 EMPTY = "it is empty (see penstock"
+LONG = "it is longer than 32767 bytes (see penstock"
+HUGE = str(2**63)
 NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
 
 
@@ -83,11 +91,48 @@ NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
         (["cluster", "downgrade", "--level", "0"], "Invalid value for '--level'"),
         (["doctor", "--nodes", "51"], "Invalid value for '--nodes'"),
         (["topic", "list", "--timeout", "inf"], "Invalid value for '--timeout'"),
+        (["consume", "t", "--max", HUGE], "Invalid value for '--max' / '-n'"),
+        (["consume", "t", "--from", "9" * 5_000], "999"),
+        (["consume", "t", "--from", f"@{'9' * 5_000}"], "@999"),
+        (["consume", "t", "--group", "g" * 32_768], f"Invalid value for '--group': {LONG}"),
+        (["group", "describe", "é" * 16_384], f"Invalid value for 'GROUP': {LONG}"),
+        (["produce", "t", "a", "f" * 32_768], f"Invalid value for 'FILE': {LONG}"),
+        (["config", "unset", "topic", "t", ""], f"Invalid value for 'KEY': {EMPTY}"),
+        (["log", "dump", ".", "--from", HUGE], "Invalid value for '--from'"),
+        (["log", "dump", ".", "--max", HUGE], "Invalid value for '--max' / '-n'"),
+        (["log", "pins", ".", "--max", HUGE], "Invalid value for '--max' / '-n'"),
+        (["transaction", "list", "--longer-than", "1e308"], "Invalid value for '--longer-than'"),
+        (["transaction", "hanging", "--idle", "inf"], "Invalid value for '--idle'"),
     ],
 )
 def test_what_no_cluster_can_have_is_refused_by_the_name_of_its_argument(capsys, arguments, line):
     assert guarded(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"penstock: {line}")
+    told = capsys.readouterr().err
+    assert told.startswith(f"penstock: {line}")
+    assert len(told) < 2_100
+    assert "there are serve" not in told
+
+
+def test_the_longest_name_is_no_wrong_argument(capsys):
+    # A broker is asked, which is not there.
+    longest = "é" * 16_383 + "a"
+    arguments = ["group", "describe", longest, "-b", "127.0.0.1:1", "--timeout", "0.2"]
+    assert guarded(arguments) == 1
+    assert "no broker reachable" in capsys.readouterr().err
+
+
+def test_the_file_for_clients_that_is_not_there_is_named_once(capsys, monkeypatch):
+    monkeypatch.setenv(CLIENT_CONFIG_VARIABLE, "absent")
+    assert guarded(["topic", "list"]) == 2
+    told = capsys.readouterr().err
+    assert told == "penstock: absent can not be read: No such file or directory\n"
+
+
+def test_a_file_that_can_not_be_used_is_not_taken_for_a_command(capsys, tmp_path):
+    assert guarded(["tier", "objects", "--config", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert str(tmp_path) in told
+    assert "there are" not in told
 
 
 def test_a_broker_that_is_not_there_is_one_line_and_exit_code_1(capsys):
@@ -105,10 +150,13 @@ def test_the_first_contact_is_given_up_long_before_the_rest_is(capsys):
     assert "Connection refused" in capsys.readouterr().err
 
 
-def test_a_port_that_never_answers_is_given_up_when_the_time_is_over(capsys):
+def test_a_port_that_never_answers_is_given_up_when_the_time_is_over(capsys, monkeypatch):
+    monkeypatch.setattr(connect, "QUIET_SECONDS", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         assert guarded(["topic", "list", "-b", where, "--timeout", "0.2"]) == 1
     told = capsys.readouterr().err
+    waiting, told = told.split("\n", 1)
+    assert waiting == f"waiting for {where}, for about 0.2 s at most"
     assert told.startswith(f"penstock: no broker reachable at {where} (")
     assert "not done within 200 ms (no answer)" in told

@@ -45,3 +45,31 @@ def test_a_refusal_says_under_which_name_a_setting_changes(node):
     code, _, errors = node.try_to_run("config", "set", "broker", "1", "topic.retention_ms=5")
     assert code == 1
     assert "change log.retention.ms instead" in errors
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "where"),
+    [
+        ("topic", "unset", "topic unset"),
+        ("broker", "1", "broker 1"),
+        ("broker", "default", "broker 1"),
+        ("group", "readers", "group readers"),
+        ("client-metrics", "all", "client-metrics all"),
+    ],
+)
+def test_a_setting_that_there_is_not_is_not_said_to_be_unset(node, resource, name, where):
+    node.run("topic", "create", "unset", "--if-absent")
+    assert node.try_to_run("config", "unset", resource, name, "no.such.key") == (
+        2,
+        "",
+        f"penstock: no.such.key is no setting of {resource} {name}: see penstock config describe"
+        f" {where}\n",
+    )
+
+
+def test_what_only_all_brokers_together_have_is_unset(node):
+    key = "listener.name.elsewhere.max.connections"
+    node.run("config", "set", "broker", "default", f"{key}=500")
+    assert key in node.run("config", "describe", "broker", "default")
+    node.run("config", "unset", "broker", "default", key)
+    assert key not in node.run("config", "describe", "broker", "default")

@@ -141,12 +141,48 @@ def test_a_line_that_is_no_json_is_told_by_one_line_number_and_a_column(tmp_path
     text = refusal(tmp_path, b'{"a": 1}\n{"a": x}\n', Format.JSON)
     assert text == "/input, line 2: not JSON: Expecting value, column 7"
     text = refusal(tmp_path, b"no\n", Format.RECORD)
-    assert text == "/input, line 1: not a record as consume prints it: Expecting value, column 1"
+    assert text == "/input, line 1: not JSON: Expecting value, column 1"
 
 
-def test_a_header_without_a_name_is_told(tmp_path):
-    text = refusal(tmp_path, b'{"headers": [{}]}\n', Format.RECORD)
-    assert text == "/input, line 1: not a record as consume prints it: no 'name'"
+SURROGATE = "half of a surrogate pair can not be stored as UTF-8"
+HEADERS = "headers is no list of objects with a name and a value"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[1]", "it is no object with key and value"),
+        (b'{"headers": [{}]}', HEADERS),
+        (b'{"headers": [{"name": null}]}', HEADERS),
+        (b'{"headers": ["a"]}', HEADERS),
+        (b'{"headers": {"a": "b"}}', HEADERS),
+        (b'{"headers": "a"}', HEADERS),
+        (rb'{"headers": [{"name": "\ud800"}]}', SURROGATE),
+        (rb'{"headers": [{"name": "a", "value": "\ud800"}]}', SURROGATE),
+        (rb'{"key": "\ud800"}', SURROGATE),
+        (b'{"value_base64": "%"}', "Only base64 data is allowed"),
+    ],
+)
+def test_a_record_that_consume_would_not_print_is_told(tmp_path, line, why):
+    text = refusal(tmp_path, b'{"value": "x"}\n' + line + b"\n", Format.RECORD)
+    assert text == f"/input, line 2: not a record as consume prints it: {why}"
+
+
+@pytest.mark.parametrize("form", [Format.JSON, Format.RECORD])
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[" * 100_000, "the JSON is nested too deeply"),
+        (b'{"value": ' + b"9" * 10_000 + b"}", "a number in the JSON has above 4300 digits"),
+    ],
+)
+def test_json_beyond_what_the_parser_takes_is_told_by_its_line(tmp_path, form, line, why):
+    assert refusal(tmp_path, b"{}\n" + line, form) == f"/input, line 2: {why}"
+
+
+def test_a_key_that_can_not_be_stored_is_told_by_its_line(tmp_path):
+    text = refusal(tmp_path, b'{"id": 1}\n{"id": "\\ud800"}\n', Format.JSON, field="id")
+    assert text == f"/input, line 2: field id: {SURROGATE}"
 
 
 @pytest.mark.parametrize("separator", [r"\t", "\t"])

@@ -257,10 +257,19 @@ def test_refusals_of_the_broker_are_one_line(cluster):
         "penstock: topic taken already exists (see --if-absent)"
     )
     assert failed(cluster, "topic", "describe", "absent") == (
-        "penstock: topic absent does not exist: penstock topic create absent"
+        "penstock: topic absent does not exist: see penstock topic list, or make it:"
+        " penstock topic create absent"
     )
-    assert failed(cluster, "produce", "absent", stdin=b"x\n") == (
-        "penstock: topic absent does not exist: penstock topic create absent"
+    assert failed(cluster, "produce", "__share_state", stdin=b"x\n") == (
+        "penstock: topic __share_state does not exist: it is Penstock's own, and is made when"
+        " something first needs it"
+    )
+    assert failed(cluster, "produce", "a b", stdin=b"x\n") == (
+        "penstock: topic a b refused with INVALID_TOPIC_EXCEPTION: a name has ASCII letters,"
+        " digits, '.', '_' and '-', and at most 249 of them"
+    )
+    assert failed(cluster, "audit", "who", "taken") == (
+        "penstock: no node has written rows of the audit: set broker.audit=true on each node"
     )
     assert "INVALID_TOPIC" in failed(cluster, "topic", "create", "a/b")
     assert "INVALID_CONFIG" in failed(cluster, "topic", "create", "b", "-c", "no.such=1")

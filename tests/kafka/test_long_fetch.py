@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.fetch import operation
 from penstock.broker.fetch import partition_shares as fetch_partitions
+from penstock.broker.fetch.long_fetch import LongFetch
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
+from penstock.broker.fetch.served import find_records
 from penstock.broker.long_places import LONG_PLACES
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.view import TierClient
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import produce_fields
@@ -122,6 +127,88 @@ def test_a_parked_long_fetch_ends_when_its_client_has_gone(
     partition = wide.broker.partitions.find("wide", 5)
     assert partition is not None
     assert wide.call(lambda: len(partition.waiters)) == 0
+
+
+@contextlib.contextmanager
+def changing(node: LiveNode, partition: HostedPartition) -> Iterator[None]:
+    """A partition wakes who waits on it, again and again, and gets no records."""
+    timers: list[asyncio.TimerHandle] = []
+
+    def change() -> None:
+        partition.changed()
+        timers[:] = [node.loop.call_later(0.01, change)]
+
+    def stop() -> None:
+        timers[0].cancel()
+
+    node.call(change)
+    yield
+    node.call(stop)
+
+
+def test_a_long_fetch_that_is_woken_for_nothing_again_and_again_ends_with_its_time(
+    wide: LiveNode, client: RawClient
+) -> None:
+    # So do appends of an open transaction wake a consumer of committed records.
+    partition = wide.broker.partitions.find("wide", 7)
+    assert partition is not None
+    with changing(wide, partition):
+        answer = client.ask(ApiKey.FETCH, VERSION, fields("wide", wait_ms=300))
+    assert with_records(answer) == []
+
+
+def test_a_change_while_a_long_fetch_is_parked_on_its_partitions_does_not_end_the_watch(
+    wide: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A partition that wakes its waiters has none any more: they have to park on it again.
+    partition = wide.broker.partitions.find("wide", 7)
+    assert partition is not None
+    watch, look_again = LongFetch._watch, LongFetch._look_again
+    looks: list[bool] = []
+
+    async def watch_a_change(fetch: LongFetch) -> None:
+        await watch(fetch)
+        if not looks:
+            partition.changed()
+
+    async def counted(fetch: LongFetch) -> bool:
+        found = await look_again(fetch)
+        looks.append(found)
+        return found
+
+    monkeypatch.setattr(LongFetch, "_watch", watch_a_change)
+    monkeypatch.setattr(LongFetch, "_look_again", counted)
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    assert wide.until(lambda: looks)
+    other = wide.connect()
+    produce(other, 7)
+    other.close()
+    assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [7]
+
+
+def test_the_tier_wakes_a_long_fetch_and_knows_its_connection(
+    wide: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[TierClient] = []
+    there: list[bool] = []
+
+    def find(*arguments: Any) -> Any:
+        """Records that only the tier has, until `there`."""
+        if there:
+            return find_records(*arguments)
+        asked.append(arguments[-1])
+        return None
+
+    produce(client, 7)
+    monkeypatch.setattr(operation, "find_records", find)
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    assert wide.until(lambda: len(asked) == 2), "before and after it was parked"
+    there.append(True)
+    wide.call(asked[0].wake)
+    assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [7]
+    listener = wide.node._listener
+    assert listener is not None
+    assert [one.connection for one in asked] == 2 * list(listener.connections)
 
 
 @contextlib.contextmanager

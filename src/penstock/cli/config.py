@@ -4,7 +4,7 @@ A broker is named by its id, and `default` stands for what is set for all broker
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from penstock.cli.output import (
 )
 from penstock.cli.topic import pairs
 from penstock.cli.values import named
+
+if TYPE_CHECKING:
+    from penstock.client.cluster import Cluster
 
 app = typer.Typer(help="Show and change settings of topics, brokers, groups, client metrics.")
 
@@ -106,7 +109,7 @@ def set_config(
 def unset(
     resource: ResourceArgument,
     name: NameArgument,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", callback=named)],
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
@@ -116,7 +119,9 @@ def unset(
 
     asked = _asked(resource, name)
     with connected(bootstrap, timeout) as cluster:
-        Admin(cluster).alter_configs(asked, delete=keys, resource=_kind(resource))
+        admin = Admin(cluster)
+        _check_keys(cluster, resource, name, keys)
+        admin.alter_configs(asked, delete=keys, resource=_kind(resource))
     _done({"unset": keys}, f"unset {', '.join(keys)} of {resource} {name}", output)
 
 
@@ -135,6 +140,23 @@ def list_resources(
     with connected(bootstrap, timeout) as cluster:
         names = Admin(cluster).list_config_resources(_kind(resource))
     print_rows([{"name": name} for name in names], ("name",), output)
+
+
+def _check_keys(cluster: "Cluster", resource: Resource, name: str, keys: list[str]) -> None:
+    """Raise ConfigError for a key that the resource can not have: brokers take any, as Kafka's."""
+    from penstock.client.admin import Admin
+
+    names = [_asked(resource, name)]
+    if resource is Resource.BROKER and name == DEFAULT:  # of which only what is set is described
+        names.append(str(cluster.describe([]).brokers[0].broker_id))
+    admin, kind = Admin(cluster), _kind(resource)
+    known = {entry.name for each in names for entry in admin.describe_configs(each, resource=kind)}
+    for key in keys:
+        if key not in known:
+            raise ConfigError(
+                f"{key} is no setting of {resource} {name}: see penstock config describe"
+                f" {resource} {names[-1]}"
+            )
 
 
 def _done(document: object, text: str, output: Output) -> None:

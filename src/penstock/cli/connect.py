@@ -15,6 +15,7 @@ from penstock.cli.values import SECONDS_MAX
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
+    from penstock.client.errors import TopicNotFound
     from penstock.client.security import ClientSecurity
 
 CLIENT_ID = "penstock-cli"
@@ -38,6 +39,7 @@ STREAM_SECONDS = 120.0
 
 QUIET_SECONDS = 3.0
 """For so long nobody wonders what a command does; an election takes less."""
+NAME_RULE = "a name has ASCII letters, digits, '.', '_' and '-', and at most 249 of them"
 
 
 class CommandFailed(PlatformError):
@@ -75,8 +77,9 @@ def client_security() -> "ClientSecurity":
 def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
     """Yield a client that is connected to a broker; its errors are raised with a hint."""
     from penstock.client.cluster import Cluster
-    from penstock.client.errors import TopicNotFound
+    from penstock.client.errors import BrokerError, TopicNotFound
     from penstock.client.settings import ClientSettings
+    from penstock.protocol.error_codes import ErrorCode
 
     settings = ClientSettings(
         bootstrap=bootstrap,
@@ -93,15 +96,26 @@ def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
         deadline_ms=round(first * 1000),
         connect_timeout_ms=min(settings.connect_timeout_ms, FIRST_CONNECT_MS_MAX),
     )
-    with Cluster(hasty) as probe:
+    with Cluster(hasty) as probe, patient(bootstrap, patience / 1000):
         probe.describe([])
     with Cluster(settings) as cluster:
         try:
             yield cluster
         except TopicNotFound as error:
-            hint = (
-                f"penstock topic create {error.topic}"
-                if error.partition is None
-                else f"see penstock topic describe {error.topic}"
-            )
-            raise CommandFailed(f"{error}: {hint}") from error
+            raise CommandFailed(f"{error}: {_hint(error)}") from error
+        except BrokerError as error:
+            # Metadata answers have the code alone.
+            if error.message or error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise
+            raise CommandFailed(f"{error}: {NAME_RULE}") from error
+
+
+def _hint(error: "TopicNotFound") -> str:
+    """Return what to do about a topic, or a partition, that is not there."""
+    from penstock.controller.commands.topic_names import INTERNAL_TOPICS
+
+    if error.topic in INTERNAL_TOPICS:
+        return "it is Penstock's own, and is made when something first needs it"
+    if error.partition is not None:
+        return f"see penstock topic describe {error.topic}"
+    return f"see penstock topic list, or make it: penstock topic create {error.topic}"

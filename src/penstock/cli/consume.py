@@ -23,7 +23,7 @@ from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, note
 from penstock.cli.records.group_moves import GroupMoves
 from penstock.cli.records.places import Place, PlaceKind, resolve
-from penstock.cli.values import named
+from penstock.cli.values import COUNT_MAX, named
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
@@ -62,7 +62,10 @@ def run_consume(
         list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only these.")
     ] = None,
     most: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N records.")
+        int | None,
+        typer.Option(
+            "--max", "-n", min=1, max=COUNT_MAX, metavar="N", help="Stop after N records."
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue with new records, until Ctrl-C.")
@@ -73,7 +76,9 @@ def run_consume(
     group: Annotated[
         str | None,
         typer.Option(
-            metavar="GROUP", help="Read on from a group's positions, and commit; without joining."
+            metavar="GROUP",
+            callback=lambda name: named(name) if name else name,
+            help="Read on from a group's positions, and commit; without joining.",
         ),
     ] = None,
     isolation: Annotated[

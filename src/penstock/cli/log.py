@@ -18,6 +18,7 @@ from penstock.base.errors import ConfigError
 from penstock.base.ids import TopicPartition
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.output import Output, OutputOption, cell, note, print_json, print_rows
+from penstock.cli.values import COUNT_MAX
 
 T = TypeVar("T")
 
@@ -60,10 +61,14 @@ FINDING_COLUMNS = ("severity", "path", "position", "message")
 def dump(
     directory: DirectoryArgument,
     start: Annotated[
-        int, typer.Option("--from", min=0, metavar="POSITION", help="Begin at this byte.")
+        int,
+        typer.Option(
+            "--from", min=0, max=COUNT_MAX, metavar="POSITION", help="Begin at this byte."
+        ),
     ] = 0,
     most: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N frames.")
+        int | None,
+        typer.Option("--max", "-n", min=1, max=COUNT_MAX, metavar="N", help="Stop after N frames."),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -128,7 +133,10 @@ def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) ->
 def pins(
     directory: DirectoryArgument,
     most: Annotated[
-        int, typer.Option("--max", "-n", min=1, metavar="N", help="Name at most N partitions.")
+        int,
+        typer.Option(
+            "--max", "-n", min=1, max=COUNT_MAX, metavar="N", help="Name at most N partitions."
+        ),
     ] = 20,
     output: OutputOption = Output.TABLE,
 ) -> None:

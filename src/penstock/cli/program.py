@@ -45,6 +45,8 @@ from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT
 from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80
+MESSAGE_CHARACTERS_MAX = 2_000
+"""Of a longer message the middle is left out: it repeats what was given."""
 PARSER_WORDS = ": Value error, "
 """What pydantic, by which typer parses values, puts before a sentence that says it all."""
 OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -179,9 +181,14 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
     called = _called(arguments)
     path = context.command_path if context else called.path
     text = error.format_message().rstrip(".").replace(PARSER_WORDS, ": ")
-    is_of_option = hasattr(error, "option_name")
+    # Of an option without a value, or of a value that is wrong: no command is called by it.
+    is_of_parameter = hasattr(error, "option_name") or hasattr(error, "param_hint")
     # Typer names the near ones itself, which it finds in the same way.
-    if called.unknown and not is_of_option and not get_close_matches(called.unknown, called.known):
+    if (
+        called.unknown
+        and not is_of_parameter
+        and not get_close_matches(called.unknown, called.known)
+    ):
         text += f"; there are {', '.join(called.known)}"
     return f"{text} (see {path} --help)"
 
@@ -211,8 +218,12 @@ def _called(arguments: Sequence[str]) -> _Called:
 def _fail(message: str, code: int) -> int:
     if os.environ.get("PENSTOCK_DEBUG") == "1":
         traceback.print_exc()
+    text = " ".join(message.split())
+    if len(text) > MESSAGE_CHARACTERS_MAX:
+        half = MESSAGE_CHARACTERS_MAX // 2
+        text = f"{text[:half]} … {text[-half:]}"
     with contextlib.suppress(OSError):
-        print(f"penstock: {' '.join(message.split())}", file=sys.stderr)
+        print(f"penstock: {text}", file=sys.stderr)
     return code
 
 

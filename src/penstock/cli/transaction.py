@@ -18,7 +18,7 @@ from penstock.cli.output import (
     print_rows,
     print_summary,
 )
-from penstock.cli.values import named
+from penstock.cli.values import AGE_SECONDS_MAX, named
 
 if TYPE_CHECKING:
     from penstock.client.transactions import Transactions
@@ -54,7 +54,10 @@ def list_transactions(
         ),
     ] = None,
     longer_than: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Only those open for longer.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0, max=AGE_SECONDS_MAX, help="Only those open for longer."
+        ),
     ] = None,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
@@ -118,7 +121,10 @@ def abort(
 @app.command()
 def hanging(
     idle: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Only without a record for so long.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, max=AGE_SECONDS_MAX, help="Only without a record for so long."
+        ),
     ] = IDLE_SECONDS,
     is_aborting: Annotated[
         bool, typer.Option("--abort", help="Abort those that are found, in their partitions.")

@@ -13,14 +13,23 @@ ID_MAX = 2**31 - 1
 REPLICAS_MAX = 2**15 - 1
 SECONDS_MAX = 86_400.0
 """A day; much longer times exceed what sockets accept as a time-out."""
+AGE_SECONDS_MAX = 1e9
+"""31 years: what an age may be that brokers compare in milliseconds."""
+COUNT_MAX = 2**63 - 1
+"""Counts and positions are int64."""
+NAME_BYTES_MAX = 2**15 - 1
+"""Names are strings with an int16 as length in the first versions of Kafka's requests."""
 
 Names = TypeVar("Names")
 
 
 def named(value: Names) -> Names:
-    """Return the name or names. Raises BadParameter for an empty one."""
-    if value == "" or (isinstance(value, list) and "" in value):
-        raise typer.BadParameter("it is empty")
+    """Return the name or names. Raises BadParameter for one that is empty or no broker takes."""
+    for name in value if isinstance(value, list) else [value]:
+        if name == "":
+            raise typer.BadParameter("it is empty")
+        if isinstance(name, str) and len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+            raise typer.BadParameter(f"it is longer than {NAME_BYTES_MAX} bytes")
     return value
 
 

@@ -233,7 +233,8 @@ def read_security(path: Path) -> ClientSecurity:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} can not be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} can not be read: {why}") from error
     found: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()

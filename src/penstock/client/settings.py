@@ -56,7 +56,7 @@ def _parse_address(text: str) -> tuple[str, int]:
         port = rest.removeprefix(":")
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
-    if not host or (port and not (port.isascii() and port.isdigit())):
+    if not host or "/" in host or (port and not (port.isascii() and port.isdigit())):
         raise ConfigError(f"bootstrap address {text!r} is not host:port")
     number = int(port) if port else DEFAULT_PORT
     if not 0 < number <= PORT_MAX:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from penstock.broker.fetch.slave_reads import ReplicaSelector
+from penstock.broker.tier.view import TierClient
 from penstock.storage.read.needs_disk import Turn, at_once
 
 
@@ -32,5 +33,7 @@ class Consumer(NamedTuple):
     """None if there is room for the answer already."""
     turn: Turn = at_once
     """When the disk may be asked about indexes."""
+    tier: TierClient | None = None
+    """Whom the tier wakes; None: the fetch that reads, for the connection of `room`."""
     is_committed: bool = False
     """Whether it reads committed records only."""

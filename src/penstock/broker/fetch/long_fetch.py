@@ -121,8 +121,14 @@ class LongFetch:
         return self._is_parked
 
     async def _is_woken(self, deadline: float) -> bool:
-        """Wait for a partition; False if the time is over or the client has disconnected."""
+        """Wait for a partition; False if the time is over or the client has disconnected.
+
+        The time may be over although there was a wake: appends of an open transaction wake a
+        consumer of committed records, who finds nothing, as often as they come.
+        """
         loop = asyncio.get_running_loop()
+        if loop.time() >= deadline:
+            return False
         await asyncio.sleep(LOOK_AGAIN_S)
         while not self._woken.is_set():
             left = deadline - loop.time()
@@ -167,7 +173,6 @@ class LongFetch:
         async with self._broker.long_places.place(0):
             if self._connection.has_gone():
                 return True
-            self._woken.clear()
             for reads in self._slices():
                 await self._broker.turns.next()
                 await self._look_at(reads, left)
@@ -208,6 +213,12 @@ class LongFetch:
         await done.wait()
 
     async def _watch(self) -> None:
+        """Park on all partitions; one that has woken this fetch has let go of it.
+
+        A wake from here on counts, also one that comes before the next read: its partition is to
+        be parked on again.
+        """
+        self._woken.clear()
         for reads in self._slices():
             await self._broker.turns.next()
             for read in reads:

@@ -83,6 +83,7 @@ class FetchOperation:
         "_readable",
         "_room",
         "_selector",
+        "_tier_client",
         "_told_aborted",
         "_turn",
         "is_done",
@@ -105,6 +106,7 @@ class FetchOperation:
         self._most_bytes = self._max_bytes = max_bytes
         self._room = consumer.room
         self._turn = consumer.turn
+        self._tier_client = consumer.tier
         self._is_committed = consumer.is_committed
         self._knows_aborted = not consumer.is_committed
         """Whether no aborted transactions are to be found any more."""
@@ -335,7 +337,7 @@ class FetchOperation:
             return None
         read.log = hosted.log
         limit = min(max_bytes, max(read.wanted.max_bytes, 0))
-        client = TierClient(self._room, self.on_changed)
+        client = self._tier_client or TierClient(self._room, self.on_changed)
         return find_records(self._broker, read, limit, readable.position, client)
 
     def _take(self, read: PartitionRead, chunk: Chunk) -> None:

@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import ConfigError
-from penstock.cli.connect import connected
+from penstock.cli.connect import CommandFailed, connected
 from penstock.cli.output import note
 from penstock.cli.records.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
     from penstock.audit.row import Row
+
+
+NO_ROWS = "no node has written rows of the audit: set broker.audit=true on each node"
 
 
 def since(text: str) -> Place:
@@ -23,18 +26,22 @@ def since(text: str) -> Place:
 def rows_since(bootstrap: str, timeout: float, begin: Place) -> "Iterator[Row]":
     """Read the rows from a place to the end, each once; what is no row is counted and told.
 
-    Raises TopicNotFound where no node has written any, and what reading any topic raises.
+    Raises CommandFailed where no node has written any, and what reading any topic raises.
     """
     from penstock.audit.errors import MalformedRow
     from penstock.audit.row import OTHERS, decode_row
     from penstock.audit.row import TOPIC as AUDIT_TOPIC
     from penstock.audit.seen import Seen
     from penstock.client.consume import RecordStream
+    from penstock.client.errors import TopicNotFound
 
     seen = Seen()
     malformed = others = 0
     with connected(bootstrap, timeout) as cluster:
-        starts = resolve(cluster, AUDIT_TOPIC, begin, None)
+        try:
+            starts = resolve(cluster, AUDIT_TOPIC, begin, None)
+        except TopicNotFound as error:
+            raise CommandFailed(NO_ROWS) from error
         ends = resolve(cluster, AUDIT_TOPIC, Place(PlaceKind.END), None)
         topic = {(AUDIT_TOPIC, number): end for number, end in ends.items()}
         positions = {(AUDIT_TOPIC, number): at for number, at in starts.items()}

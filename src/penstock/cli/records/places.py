@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
 
 INT64_MAX = 2**63 - 1
+INT64_DIGITS = 19
 
 
 class PlaceKind(Enum):
@@ -45,7 +46,8 @@ class Place:
         if text == "end":
             return cls(PlaceKind.END)
         digits = text.removeprefix("@")
-        if digits.isascii() and digits.isdigit() and int(digits) <= INT64_MAX:
+        is_number = digits.isascii() and digits.isdigit()
+        if is_number and len(digits) <= INT64_DIGITS and int(digits) <= INT64_MAX:
             kind = PlaceKind.TIME if text.startswith("@") else PlaceKind.OFFSET
             return cls(kind, int(digits))
         try:

@@ -31,6 +31,8 @@ Header = tuple[str, bytes | None]
 LINE_BYTES_MAX = 64 << 20
 FILE_BYTES_MAX = 64 << 20
 STDIN = "-"
+NOT_TEXT = "half of a surrogate pair can not be stored as UTF-8"
+"""Of JSON such as "\\ud800"."""
 
 
 class Format(StrEnum):
@@ -156,10 +158,7 @@ def _json(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
     for number, line in source.lines():
         if not line.strip():
             continue
-        try:
-            document = json.loads(line)
-        except ValueError as error:
-            raise source.wrong(number, f"not JSON: {_why(error)}") from error
+        document = _parsed(source, number, line)
         found = _field_key(source, number, document, key.field)
         yield InputRecord(found, line, source.place(number))
 
@@ -208,25 +207,48 @@ def _record(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
     for number, line in source.lines():
         if not line.strip():
             continue
+        document = _parsed(source, number, line)
         try:
-            document = json.loads(line)
-            headers = tuple(
-                (str(one["name"]), _bytes_of(one, "value")) for one in document.get("headers", ())
-            )
+            headers = _headers(document)
             found = None if key.none else _bytes_of(document, "key")
             value = _bytes_of(document, "value")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise source.wrong(
-                number, f"not a record as consume prints it: {_why(error)}"
-            ) from error
+        except (ValueError, TypeError) as error:
+            why = NOT_TEXT if isinstance(error, UnicodeEncodeError) else error
+            raise source.wrong(number, f"not a record as consume prints it: {why}") from error
         yield InputRecord(found, value, source.place(number), headers)
 
 
-def _why(error: Exception) -> str:
-    """Return the error's text; for JSON with the column only, since the place has the line."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg}, column {error.colno}"
-    return f"no {error}" if isinstance(error, KeyError) else str(error)
+def _parsed(source: _Input, number: int, line: bytes) -> Any:
+    """Return the document of a line; an error names the column only, since the place has the line.
+
+    What it is nested in and its numbers have bounds: those of Python's parser.
+    """
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise source.wrong(number, f"not JSON: {error.msg}, column {error.colno}") from error
+    except UnicodeDecodeError as error:
+        raise source.wrong(number, f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise source.wrong(number, "the JSON is nested too deeply") from error
+    except ValueError as error:  # of a number: Python's text says how to change its settings
+        digits = sys.get_int_max_str_digits()
+        raise source.wrong(number, f"a number in the JSON has above {digits} digits") from error
+
+
+def _headers(document: object) -> tuple[Header, ...]:
+    """Return the headers of a record. Raises ValueError, TypeError."""
+    if not isinstance(document, dict):
+        raise TypeError("it is no object with key and value")
+    given = document.get("headers", [])
+    is_right = isinstance(given, list) and all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) for one in given
+    )
+    if not is_right:
+        raise TypeError("headers is no list of objects with a name and a value")
+    for one in given:
+        one["name"].encode()
+    return tuple((one["name"], _bytes_of(one, "value")) for one in given)
 
 
 def _bytes_of(document: dict[str, Any], name: str) -> bytes | None:
@@ -249,4 +271,7 @@ def _field_key(source: _Input, number: int, document: object, field: str | None)
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise source.wrong(number, f"field {field}: {NOT_TEXT}") from error

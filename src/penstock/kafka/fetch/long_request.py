@@ -10,6 +10,7 @@ from typing import Any
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
+from penstock.broker.tier.view import TierClient
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.parts import READ_COMMITTED, answer_bytes, find, selector_of, session_of
@@ -180,6 +181,7 @@ async def _answer(
         selector_of(broker, answer.version, request.rack_id),
         answer.has_session,
         turn=partial(broker.look_ups.ask, answer.connection),
+        tier=TierClient(answer.connection, fetch.on_changed),
         is_committed=request.isolation_level == READ_COMMITTED,
     )
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
