@@ -59,6 +59,9 @@ class Broker:
         source.on_news = self._note_news
         return source
 
+    def set_configs(self, configs: Mapping[str, str]) -> None:
+        self.metadata.topics_by_id[KEY.topic_id] = SimpleNamespace(configs=configs)
+
     def _note_news(self) -> None:
         self.news += 1
 
@@ -206,6 +209,47 @@ def test_what_a_deleted_topic_has_is_below_the_log_start(broker: Broker) -> None
     assert set(source.partitions()) == {KEY, OTHER}
     assert source.own(KEY) == OwnLog((), 5, NEVER)
     assert source.own(OTHER) == OwnLog((), 9, NEVER)
+
+
+def test_nothing_new_is_copied_of_a_topic_whose_copying_is_disabled(broker: Broker) -> None:
+    broker.stored(KEY, 0, 5)
+    source = broker.looked()
+    source.plans({KEY: 5}, 8)
+    broker.master.world.run()
+    broker.set_configs({**COPIED, "remote.log.copy.disable": "true"})
+    assert source.plans({KEY: 5}, 8) == (), "what was planned before is not copied either"
+    broker.master.world.run()
+    assert source.plans({KEY: 5}, 8) == ()
+    assert source.waiting_bytes == 0
+    assert KEY in source.partitions(), "what is there is still looked after"
+    assert not source.own(KEY).is_emptied
+
+
+def test_a_topic_that_is_switched_off_has_nothing_in_the_tier_and_the_copier_hears_of_it(
+    broker: Broker,
+) -> None:
+    broker.stored(KEY, 0, 5)
+    source = broker.looked()
+    assert not source.own(KEY).is_emptied
+    before = broker.news
+    broker.set_configs({"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+    broker.run(source.look())
+    assert broker.news > before
+    assert source.is_wanted
+    assert KEY in source.partitions()
+    assert source.own(KEY).is_emptied
+
+
+def test_what_comes_into_the_tier_anew_begins_no_earlier_than_the_log(broker: Broker) -> None:
+    source = broker.looked()
+    broker.log.delete_records(broker.master.partition, Offset(7))
+    source.plans({KEY: 0}, 8)
+    broker.master.world.run()
+    assert source.plans({KEY: 0}, 8)[0][0].first_offset == 5, "that of the batch with offset 7"
+    broker.stored(KEY, 0, 3)  # a run that is there is followed, wherever the log begins
+    source.plans({KEY: 3}, 8)
+    broker.master.world.run()
+    assert source.plans({KEY: 3}, 8)[0][0].first_offset == 3
 
 
 def test_a_topic_that_the_image_may_not_know_yet_is_left_alone(broker: Broker) -> None:

@@ -24,8 +24,10 @@ END = 9
 class Set:
     """A member with one partition, all of which is copied, over a store that answers later."""
 
-    def __init__(self, meanwhile: Callable[["Set"], None]) -> None:
+    def __init__(self, meanwhile: Callable[["Set"], None], *, is_copied: bool = True) -> None:
         """`meanwhile` happens while the store is asked."""
+        self.local = LocalLimits(-2, 0, is_copied)
+        self.tier_starts: list[int] = []
         self.freed: list[int] = []
         self.partition = SimpleNamespace(
             topic_partition=KEY, log_start_offset=0, is_dropped=False, size_bytes=END
@@ -52,8 +54,11 @@ class Set:
     def look(self) -> list[int]:
         """Free what may be freed; return the new log starts."""
         settings = SimpleNamespace(deletes=True, retention_ms=-1, retention_bytes=-1)
-        topic = SimpleNamespace(local=LocalLimits(-2, 0), settings=settings)
-        source = SimpleNamespace(limited=lambda: [KEY], raise_tier_start=lambda *_: None)
+        topic = SimpleNamespace(local=self.local, settings=settings)
+        source = SimpleNamespace(
+            limited=lambda: [KEY],
+            raise_tier_start=lambda _, offset: self.tier_starts.append(offset),
+        )
         reader, member = cast("Any", self), cast("Any", self.member)
         freeing = Freeing(lambda _: cast("Any", topic), reader, lambda: 0, ReadCounters())
         asyncio.run(freeing.look(member, cast("Any", source), lambda _: self._manifest))
@@ -62,6 +67,14 @@ class Set:
 
 def test_a_master_frees_what_the_store_gives_back() -> None:
     assert Set(lambda _: None).look() == [END]
+
+
+def test_where_nothing_is_copied_any_more_the_master_frees_nothing_and_what_is_there_expires() -> (
+    None
+):
+    one = Set(lambda _: None, is_copied=False)
+    assert one.look() == []
+    assert one.tier_starts, "the start of what the tier has is still looked at"
 
 
 def test_who_was_demoted_while_the_store_was_asked_frees_nothing() -> None:

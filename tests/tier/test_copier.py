@@ -40,12 +40,13 @@ class Log:
         self.step = step
         self.epochs: tuple[tuple[int, int], ...] = ((1, 0),)
         self.keys: Sequence[TopicPartition] = (ONE,)
+        self.is_emptied = False
 
     def partitions(self) -> Sequence[TopicPartition]:
         return self.keys
 
     def own(self, topic_partition: TopicPartition) -> OwnLog:
-        return OwnLog(self.epochs, self.start, self.end)
+        return OwnLog(self.epochs, self.start, self.end, self.is_emptied)
 
     def plans(self, ends: Mapping[TopicPartition, int], count_max: int) -> Sequence[Plan]:
         if not self.keys:
@@ -346,3 +347,43 @@ def test_the_tier_agrees_with_a_log_up_to_where_their_epochs_part(
     snapshot: Snapshot, epochs: tuple[tuple[int, int], ...], log_end: int, agreed: int
 ) -> None:
     assert agreed_end(snapshot, OwnLog(epochs, 0, log_end)) == agreed
+
+
+def test_a_partition_that_is_emptied_loses_its_runs_from_the_end_on_and_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copier, "EVENT_RUNS_MAX", 2)
+    log = Log(15)
+    one = Round(log)
+    one.open()
+    for upload in one.uploads():
+        one.put(upload)
+    one.answer(Commit)
+    log.is_emptied = True
+    one.answer(Commit)
+    assert one.ranges() == [(0, 5)]
+    one.answer(Commit)
+    assert one.ranges() == []
+    log.is_emptied, log.start = False, 7
+    for upload in one.uploads():
+        one.put(upload)
+    one.answer(Commit)
+    assert one.ranges() == [(7, 12), (12, 15)]
+    assert one.metadata.manifest(ONE).start_offset == 7
+
+
+def test_what_is_emptied_has_its_beginning_deleted_too() -> None:
+    log = Log(15)
+    one = Round(log)
+    one.open()
+    for upload in one.uploads():
+        one.put(upload)
+    one.answer(Commit)
+    log.start = 3
+    one.answer(Commit)
+    assert one.metadata.manifest(ONE).start_offset == 3
+    log.is_emptied = True
+    one.answer(Commit)
+    assert not one.metadata.manifest(ONE).runs
+    log.end = 3
+    assert one.copier.take(one.now_ms) == []

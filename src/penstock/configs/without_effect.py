@@ -18,7 +18,6 @@ _FLUSH = (
     "the flush policy is a setting of the node, and by default every acknowledged write is on"
     " stable storage"
 )
-_TIER = "copying ends with remote.storage.enable=false, and nothing else depends on it"
 _THROTTLE = (
     "the rate of a broker (leader.replication.throttled.rate) holds for all copies to members that"
     " are not in step, listed or not, as the partitions of a replica set are copied together"
@@ -93,8 +92,6 @@ ROWS = (
         ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
         _FLUSH,
     ),
-    _flag("remote.log.copy.disable", (), _TIER),
-    _flag("remote.log.delete.on.disable", (), _TIER),
     _throttle("leader.replication.throttled.replicas"),
     _throttle("follower.replication.throttled.replicas"),
 )

@@ -162,7 +162,8 @@ class Housekeeping:
                 return KEEP
             return MOVABLE
         # What the tier has of it is known to the master alone: it tells all members what may go.
-        return KEEP if topic.local is not None else retention_of(topic.settings)
+        is_told = topic.local is not None and topic.local.is_copied
+        return KEEP if is_told else retention_of(topic.settings)
 
     def _relieve_pins(self) -> None:
         """Process the reports of the last retention pass over each log."""

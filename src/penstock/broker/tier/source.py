@@ -20,7 +20,7 @@ from penstock.base.ids import TopicPartition
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.sets.outcome import outcome
-from penstock.controller.topic_config.local import REMOTE
+from penstock.controller.topic_config.local import is_copied, is_deleted_from_store
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.epoch_walk import EpochLog, Epochs, EpochsFound, EpochWalk
@@ -96,7 +96,12 @@ class TierSource:
         if topic.internal or topic.settings.is_compacted:
             return False
         image = self._broker.metadata.topics_by_id.get(topic.topic_id)
-        return image is not None and image.configs.get(REMOTE) == "true"
+        return image is not None and is_copied(image.configs)
+
+    def _is_emptied(self, key: TopicPartition) -> bool:
+        """Whether the tier is to have nothing of a partition, and its topic stays."""
+        image = self._broker.metadata.topics_by_id.get(key.topic_id)
+        return image is not None and is_deleted_from_store(image.configs)
 
     def _copied_before(self) -> list[TopicPartition]:
         """Return the partitions of which the tier has something."""
@@ -115,6 +120,8 @@ class TierSource:
                 log_end = partition.log_end_offset
                 epochs = await self._epochs_of(partition)
                 self._begun[key] = Begun(tuple(epochs), log_end)
+                self.on_news()
+            if self._is_emptied(key):
                 self.on_news()
         self._note_starts()
 
@@ -166,7 +173,8 @@ class TierSource:
         is_newest = epochs and epochs[-1][0] == self._leader_epoch
         if end > begun.log_end and not is_newest:
             epochs = (*epochs, (int(self._leader_epoch), begun.log_end))
-        return OwnLog(epochs, self._log_start(topic_partition), end)
+        start, is_emptied = self._log_start(topic_partition), self._is_emptied(topic_partition)
+        return OwnLog(epochs, start, end, is_emptied)
 
     def _log_start(self, key: TopicPartition) -> int:
         """Return what the tier needs nothing below of, durably."""
@@ -200,11 +208,15 @@ class TierSource:
     def plans(self, ends: Mapping[TopicPartition, int], count_max: int) -> Sequence[Plan]:
         """As in CopiedLog; none where they have to be made first."""
         planned, self._planned = self._planned, None
-        if planned is not None and planned[0] == ends:
+        if planned is not None and planned[0] == ends and self._are_wanted(planned[1]):
             return planned[1]
         if not self._is_planning:
             self._plan(dict(ends), count_max)
         return ()
+
+    def _are_wanted(self, plans: Sequence[Plan]) -> bool:
+        wanted = set(self._wanted())
+        return all(part.topic_partition in wanted for plan in plans for part in plan)
 
     @property
     def waiting_bytes(self) -> int:
@@ -218,7 +230,8 @@ class TierSource:
 
     def _plan(self, ends: dict[TopicPartition, int], count_max: int) -> None:
         copies = self._member.log.splitting.copies
-        extents = copies.waiting(ends, self._stable_ends())
+        begins = self._begins(ends)
+        extents = copies.waiting(begins, self._stable_ends())
         if not extents:
             return
 
@@ -229,7 +242,17 @@ class TierSource:
                 self.on_news()
 
         self._is_planning = True
-        copies.plan(extents, ends, count_max, self._object_bytes, done)
+        copies.plan(extents, begins, count_max, self._object_bytes, done)
+
+    def _begins(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where copying goes on: the tier begins no partition below its log start."""
+        metadata, begins = self._metadata(), dict(ends)
+        for key in ends.keys() & self._begun.keys():
+            if metadata is None or not metadata.manifest(key).runs:
+                partition = self._member.log.partitions.get(key)
+                start = 0 if partition is None else int(partition.log_start_offset)
+                begins[key] = max(ends[key], start)
+        return begins
 
     def _stable_ends(self) -> dict[TopicPartition, int]:
         """Return up to where (exclusive) it is decided what the partitions to be copied have."""

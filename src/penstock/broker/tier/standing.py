@@ -15,7 +15,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.tier.view import CopyStanding
 from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import TopicImage
-from penstock.controller.topic_config.local import REMOTE
+from penstock.controller.topic_config.local import COPY_DISABLE, REMOTE, is_copied
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import kept_bytes
 from penstock.storage.index.partition_log import PartitionLog
@@ -29,6 +29,7 @@ COPIED = "nothing"
 UNKNOWN = "the metadata of the set"
 NO_STORE = "tier.url of this node"
 OFF = "remote.storage.enable"
+NOT_COPIED = COPY_DISABLE
 LEAVES = "its objects' grace"
 TO_BE_PUT = "the store"
 NO_FILE = "a file of the second level"
@@ -165,6 +166,8 @@ def _reason(
     end = max(manifest.end_offset, int(partition.log_start_offset))
     if end >= partition.log_end_offset:
         return COPIED
+    if not is_copied(topic.configs):
+        return NOT_COPIED
     return _reason_at(member, partition, end)
 
 

@@ -25,7 +25,12 @@ from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
 from penstock.controller.topic_config.local import check_local
-from penstock.controller.topic_config.table import check_override, find_key, take_facts
+from penstock.controller.topic_config.table import (
+    check_override,
+    find_key,
+    resolve,
+    take_facts,
+)
 
 
 def alter_configs(
@@ -66,7 +71,7 @@ def _alter(
     wanted = edited(topic.configs, resource.edits, _rules(image), replace=replace)
     unclean = unclean_by_set(image, wanted, topic.partitions.set_ids)
     take_facts(wanted, unclean, has_tier=context.config.tiered_topics)
-    check_local(topic.configs, wanted)
+    check_local(topic.configs, wanted, resolve(wanted, image.defaults))
     return _changes(topic, wanted)
 
 

@@ -34,7 +34,12 @@ from penstock.controller.metadata.records import (
     TopicCreated,
 )
 from penstock.controller.topic_config.local import check_local
-from penstock.controller.topic_config.table import UNCLEAN, check_override, take_facts
+from penstock.controller.topic_config.table import (
+    UNCLEAN,
+    check_override,
+    resolve,
+    take_facts,
+)
 
 TopicsResult = Result[tuple[TopicOutcome, ...]]
 
@@ -93,7 +98,7 @@ def _create(
     set_ids = _place(context, placement, topic)
     unclean = unclean_by_set(context.image, configs, set_ids)
     take_facts(configs, unclean, has_tier=context.config.tiered_topics)
-    check_local({}, configs)
+    check_local({}, configs, resolve(configs, context.image.defaults))
     topic_id = new_topic_id(context)
     records: list[MetadataRecord] = [*sets_made(context, placement)]
     records.append(

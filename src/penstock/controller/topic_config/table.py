@@ -267,8 +267,8 @@ _ROWS = (
         fixed_default="false",
         differs=(
             "`true` is refused where controller.tiered_topics is off, and for compacted topics;"
-            " `false` is refused once local.retention.* is set, since it would take what only the"
-            " store has; else copying ends with it, and what was copied goes by retention"
+            " switching it off needs remote.log.delete.on.disable=true, which deletes what the"
+            " store has"
         ),
     ),
     *local.ROWS,

@@ -5,8 +5,9 @@
             ─► the local start rises by a frame of the log, on every member
         too old, too much in all?      ─► the tier's start rises (copier.py)
 
-Members delete nothing of such a topic by themselves. The frame comes behind the record of the copy
-in the same log: who has the one has the other, on every member, after every election.
+Members delete nothing of such a topic by themselves, unless its copying is disabled. The frame
+comes behind the record of the copy in the same log: who has the one has the other, on every member,
+after every election.
 
 Source: docs/adr/0124; Kafka `RemoteLogManager.RLMExpirationTask`, `UnifiedLog.deleteOldSegments`.
 """
@@ -96,7 +97,9 @@ class Freeing:
         source.raise_tier_start(
             partition.topic_partition, tier_start(manifest, held, whole, now_ms)
         )
-        limits = local_limits(Limits(*topic.local), whole)
+        if not topic.local.is_copied:  # each member deletes by itself
+            return
+        limits = local_limits(Limits(topic.local.ms, topic.local.bytes), whole)
         wanted = local_start(manifest, held, limits, now_ms)
         if wanted <= held.start_offset:
             return

@@ -22,6 +22,8 @@ class OwnLog(NamedTuple):
     log_end: int
     """Exclusive. What the tier has was confirmed, so a log that ends below the tier has lost it;
     the confirm position says nothing of that: it may be older right after an election."""
+    is_emptied: bool = False
+    """Whether the tier is to have nothing of it, and begins anew if that changes."""
 
 
 def agreed_end(tier: Snapshot, own: OwnLog) -> int:

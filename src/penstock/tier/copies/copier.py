@@ -137,7 +137,7 @@ class Copier:
         if any(one not in self.manifests for one in partitions):
             self.step = Step.READ
             return Read(tuple(partitions))
-        deletes = self._commit((), self._deletes())
+        deletes = self._commit((), self._emptied() or self._deletes())
         if deletes is not None:
             return deletes
         ends = {key: manifest.end_offset for key, manifest in self.manifests.items()}
@@ -157,6 +157,19 @@ class Copier:
                 going = sum(run.end_offset > end for run in last)
                 cuts.append(EventGroup(Kind.CUT, key, offset=max(end, last[0].first_offset)))
                 left -= going
+        return cuts
+
+    def _emptied(self) -> list[EventGroup]:
+        """Return the events that take from the tier what it is to have nothing of any more.
+
+        From the end on, so that what is copied later may begin wherever the log does then.
+        """
+        cuts, left = [], EVENT_RUNS_MAX
+        for key, manifest in self.manifests.items():
+            if manifest.runs and left and self._log.own(key).is_emptied:
+                last = manifest.runs[-left:]
+                cuts.append(EventGroup(Kind.CUT, key, offset=last[0].first_offset))
+                left -= len(last)
         return cuts
 
     def _deletes(self) -> list[EventGroup]:
