@@ -32,6 +32,7 @@ from penstock.controller.topic_config.table import (
     TopicSettings,
     broker_defaults,
 )
+from penstock.grpc import needs as grpc
 from penstock.kafka.needs import EITHER, NEEDS, Need
 from penstock.node.pages import (
     access_metrics,
@@ -368,6 +369,16 @@ Of a retry topic Read on its group is needed, instead of what the table has of t
 """
 
 
+GRPC_HEAD = """
+## RocketMQ's gRPC clients
+
+What is needed of a group is so of consumers alone.
+
+| method | topic | group | cluster |
+|---|---|---|---|
+"""
+
+
 def permissions_page() -> str:
     """Return the tables of APIs and what they need, for clients of both kinds."""
     rows = []
@@ -379,7 +390,12 @@ def permissions_page() -> str:
         either = remoting.EITHER.get(code, ())
         cells = [_needed(needs, resource, either) for resource in REMOTING_COLUMNS]
         of_remoting.append(f"| {code.name} ({int(code)}) | {' | '.join(cells)} |\n")
-    tables = PERMISSIONS_HEAD, *rows, REMOTING_HEAD, *of_remoting
+    of_grpc = []
+    for method, needs in grpc.NEEDS.items():
+        either = grpc.EITHER.get(method, ())
+        cells = [_needed(needs, resource, either) for resource in REMOTING_COLUMNS]
+        of_grpc.append(f"| {method} | {' | '.join(cells)} |\n")
+    tables = PERMISSIONS_HEAD, *rows, REMOTING_HEAD, *of_remoting, GRPC_HEAD, *of_grpc
     return "".join(tables).replace("|  |", "| |").replace("|  |", "| |")
 
 

@@ -13,6 +13,7 @@ from tests.compat.java_tools import jars_or_skip
 SOURCE = Path(__file__).with_name("RemotingClients.java")
 POPPING = Path(__file__).with_name("PopClients.java")
 GRPC = Path(__file__).with_name("GrpcProducer.java")
+GRPC_CONSUMERS = Path(__file__).with_name("GrpcConsumers.java")
 """Of the gRPC client, which has jars of its own."""
 CLIENT_SECONDS = 120
 
@@ -75,8 +76,7 @@ def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterato
 
 
 def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
-    class_path = ":".join(map(str, jars_or_skip("rocketmq")))
-    project = "rocketmq-grpc" if source == GRPC else "rocketmq"
+    project = "rocketmq-grpc" if source in {GRPC, GRPC_CONSUMERS} else "rocketmq"
     class_path = ":".join(map(str, jars_or_skip(project)))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(source)]

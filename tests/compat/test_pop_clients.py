@@ -112,7 +112,7 @@ def acknowledged(node: LiveNode, group: str) -> int:
 def count_of(node: LiveNode, group: str, outcome: str) -> int:
     front = node.node._rocketmq.remoting
     assert front is not None
-    return node.call(lambda: front.pops.counts[group, outcome])
+    return node.call(lambda: front.desk.pops.counts[group, outcome])
 
 
 def test_a_push_consumer_pulls_what_its_group_is_not_set_to_pop(

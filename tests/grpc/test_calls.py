@@ -112,7 +112,18 @@ def test_a_method_that_is_not_served_is_refused_by_its_name(caller: Caller, meth
 
 
 def test_every_method_of_the_published_service_is_served_or_refused_by_its_name(caller) -> None:
-    served = {"Heartbeat", "NotifyClientTermination", "QueryRoute", "SendMessage", "Telemetry"}
+    served = {
+        "AckMessage",
+        "ChangeInvisibleDuration",
+        "ForwardMessageToDeadLetterQueue",
+        "Heartbeat",
+        "NotifyClientTermination",
+        "QueryAssignment",
+        "QueryRoute",
+        "ReceiveMessage",
+        "SendMessage",
+        "Telemetry",
+    }
     methods = service.DESCRIPTOR.services_by_name["MessagingService"].methods_by_name
     assert {*methods} == served | {*NAMES}
 
@@ -282,8 +293,8 @@ def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, s
         node.call(lambda: port.use_memory(before))
 
 
-def test_consumers_are_told_that_they_are_not_served(caller: Caller) -> None:
-    consumer = definition.Settings(client_type=definition.SIMPLE_CONSUMER)
+def test_lite_and_pull_consumers_are_told_that_they_are_not_served(caller: Caller) -> None:
+    consumer = definition.Settings(client_type=definition.LITE_SIMPLE_CONSUMER)
     stream = caller.stub.Telemetry(
         iter([service.TelemetryCommand(settings=consumer)]),
         metadata=METADATA,
@@ -291,8 +302,8 @@ def test_consumers_are_told_that_they_are_not_served(caller: Caller) -> None:
     )
     code, told = refused(list, stream)
     assert code == grpc.StatusCode.UNIMPLEMENTED
-    assert "consumers of gRPC are not supported yet" in told
-    beat = service.HeartbeatRequest(client_type=definition.PUSH_CONSUMER)
+    assert "clients of this type are not served" in told
+    beat = service.HeartbeatRequest(client_type=definition.PULL_CONSUMER)
     assert caller.call("Heartbeat", beat).status.code == definition.UNSUPPORTED
 
 

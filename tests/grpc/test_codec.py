@@ -22,14 +22,31 @@ from penstock.grpc.proto.codec import (
 
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 WIDE = {("Duration", "seconds"), ("SendResultEntry", "offset")}
-BOOLS = {("Publishing", "validate_message_type"), ("Metric", "on")}
+BOOLS = {
+    ("Publishing", "validate_message_type"),
+    ("Metric", "on"),
+    ("Subscription", "fifo"),
+    ("ReceiveMessageRequest", "auto_renew"),
+}
 FLOATS = st.floats(width=32, allow_nan=False)
+ONE_OF: dict[type, tuple[str, str]] = {
+    messages.RetryPolicy: ("exponential_backoff", "customized_backoff"),
+    messages.Settings: ("publishing", "subscription"),
+}
 ROOTS = (
     messages.QueryRouteRequest,
     messages.QueryRouteResponse,
     messages.SendMessageRequest,
     messages.SendMessageResponse,
     messages.HeartbeatRequest,
+    messages.ReceiveMessageRequest,
+    messages.AckMessageRequest,
+    messages.AckMessageResponse,
+    messages.ChangeInvisibleDurationRequest,
+    messages.ChangeInvisibleDurationResponse,
+    messages.ForwardMessageToDeadLetterQueueRequest,
+    messages.QueryAssignmentRequest,
+    messages.QueryAssignmentResponse,
     messages.TelemetryCommand,
 )
 
@@ -64,7 +81,13 @@ def made(kind: type) -> st.SearchStrategy[Any]:
         elif declared.is_optional:
             one = st.one_of(st.none(), one)
         parts[name] = one
-    return st.builds(kind, **parts)
+    one_of = ONE_OF.get(kind)
+    return st.builds(kind, **parts).map(lambda found: only_one(found, *one_of) if one_of else found)
+
+
+def only_one(found: Any, first: str, second: str) -> Any:
+    """A message of which one of two fields is set at most."""
+    return found if getattr(found, first) is None else dataclasses.replace(found, **{second: None})
 
 
 def same(ours: Any, other: Any) -> None:

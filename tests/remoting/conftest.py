@@ -41,7 +41,7 @@ def other(served: tuple[LiveNode, str]) -> Iterator[Remote]:
 def pops(node: LiveNode) -> Pops:
     front = node.node._rocketmq.remoting
     assert front is not None
-    return front.pops
+    return front.desk.pops
 
 
 @pytest.fixture

@@ -273,7 +273,7 @@ def front_of(node: LiveNode) -> RemotingFront:
 
 def told_of(node: LiveNode, group: str) -> dict[str, float]:
     """What the page of metrics has of a group."""
-    samples = [sample for metric in pop_metrics(front_of(node)) for sample in metric.samples]
+    samples = [sample for metric in pop_metrics(front_of(node).desk) for sample in metric.samples]
     of_group = [one for one in samples if one.labels.get("group") == group]
     return {one.labels.get("outcome") or one.labels["state"]: one.value for one in of_group}
 
@@ -368,7 +368,7 @@ def test_a_message_that_dies_is_over_only_once_its_copy_is_confirmed(
     set_group(node, group, "rmq.pop.deliveries.max", "1")
     monkeypatch.setattr("penstock.remoting.pop.letters.RECORDS_MAX", 1)
     places = HeldPlaces(front_of(node).places)
-    monkeypatch.setattr(front_of(node).letters, "_places", places)
+    monkeypatch.setattr(front_of(node).desk.letters, "_places", places)
     send(remote, topic, "a", "b")
     for receipt in pop(remote, topic, consumerGroup=group).receipts:
         assert change_of(remote, group, topic, receipt, 0).code == ResponseCode.SUCCESS

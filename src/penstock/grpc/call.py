@@ -13,7 +13,7 @@ Source: gRPC over HTTP/2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -160,12 +160,16 @@ class Call:
 
     def say_bytes(self, message: bytes) -> None:
         """Send a message that is encoded already."""
+        self.say_all((message,))
+
+    def say_all(self, messages: Sequence[bytes]) -> None:
+        """Send messages that are encoded already."""
         if self.is_over:
             return
         if not self._has_head:
             self._has_head = True
             self._wire.core.answer(self.stream, answers.HEAD)
-        self._wire.core.send(self.stream, answers.prefixed(message))
+        self._wire.core.send(self.stream, b"".join(map(answers.prefixed, messages)))
         self._wire.write_soon()
 
     def end(self, status: GrpcStatus = GrpcStatus.OK, text: str = "") -> None:

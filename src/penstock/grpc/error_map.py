@@ -11,6 +11,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker import errors as broker
 from penstock.controller import errors as controller
 from penstock.grpc import errors as grpc
+from penstock.grpc.consuming import consumers
 from penstock.grpc.proto.messages import Status
 from penstock.grpc.statuses import Code
 from penstock.record import errors as record
@@ -28,6 +29,9 @@ _CODES: Final[dict[type[PlatformError], Code]] = {
     record.BatchTooLarge: Code.MESSAGE_BODY_TOO_LARGE,
     storage.BatchTooLargeForLog: Code.MESSAGE_BODY_TOO_LARGE,
     remoting.IllegalMessage: Code.BAD_REQUEST,
+    remoting.BadReceipt: Code.INVALID_RECEIPT_HANDLE,
+    remoting.PopUnavailable: Code.HA_NOT_AVAILABLE,
+    consumers.TooManyConsumers: Code.TOO_MANY_REQUESTS,
     remoting.SendTimedOut: Code.SLAVE_PERSISTENCE_TIMEOUT,
     replication.ReplicationError: Code.HA_NOT_AVAILABLE,
     storage.LogBusy: Code.HA_NOT_AVAILABLE,

@@ -3,6 +3,10 @@
     sending      messages on their way into batches, of remoting's kind
     on_demand    creation of missing topics, where that is on
     settled      streams of clients that have told their settings
+    desk         what pops have in common, whatever protocol asks (remoting/pop/desk.py)
+    consumers    which consumers are there
+    renewals     messages in the hands of consumers that want them kept
+    compiled     expressions by which messages are filtered
 
 Source: ours. The broker does not know its fronts.
 """
@@ -17,18 +21,19 @@ from typing import TYPE_CHECKING
 from penstock.base.ids import BrokerId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
-from penstock.grpc.client import Spawn
+from penstock.grpc.consuming.consumers import Consumers
+from penstock.grpc.consuming.renewing import Renewals
 from penstock.grpc.errors import CallFault
 from penstock.grpc.proto.messages import Address, Endpoints
 from penstock.grpc.routes import endpoints_of
 from penstock.grpc.statuses import GrpcStatus
 from penstock.http2.limits import Http2Limits
-from penstock.remoting.sending import Sending
+from penstock.remoting.filters.compiled import CompiledExpressions
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Broker
     from penstock.controller.metadata.image import BrokerImage
     from penstock.grpc.call import Method
+    from penstock.remoting.pop.desk import PopDesk
 
 EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
 """Where gRPC clients reach a broker; None where they do not."""
@@ -39,15 +44,14 @@ class GrpcFront:
 
     def __init__(
         self,
-        broker: Broker,
-        spawn: Spawn,
+        desk: PopDesk,
         endpoint_of: EndpointOf,
         methods: Iterable[Method],
         limits: Http2Limits,
     ) -> None:
-        """`spawn(name, coroutine)` runs the work for a call under supervision."""
-        self.broker = broker
-        self.spawn = spawn
+        self.desk = desk
+        self.broker = broker = desk.broker
+        self.spawn = desk.spawn
         self.limits = limits
         self._endpoint_of = endpoint_of
         self._methods = {method.name: method for method in methods}
@@ -61,8 +65,18 @@ class GrpcFront:
         """Streams of clients that have told their settings."""
         self.turns: Iterator[int] = count()
         """Queues for messages that name none."""
-        self.sending = Sending(broker)
-        self.on_demand = TopicsOnDemand(broker, spawn)
+        self.sending = desk.sending
+        self.on_demand = TopicsOnDemand(broker, desk.spawn)
+        self.compiled = CompiledExpressions()
+        self.consumers = Consumers()
+        self.renewals = Renewals(desk, self.consumers)
+        self.read_bytes = 0
+        """What was read for calls that are not answered yet."""
+        broker.on_expire.append(self._look)
+
+    def _look(self, now_ms: int) -> None:
+        del now_ms
+        self.renewals.look()
 
     def method(self, name: str) -> Method:
         """Return a method by its name. Raises CallFault."""
@@ -79,3 +93,9 @@ class GrpcFront:
             return None
         host, port = endpoint
         return endpoints_of(Address(host=host, port=port))
+
+    def own_host(self) -> str:
+        """Return where clients reach this broker, as messages tell it."""
+        image = self.broker.metadata.brokers.get(self.broker.broker_id)
+        endpoint = None if image is None else self._endpoint_of(image)
+        return "" if endpoint is None else f"{endpoint[0]}:{endpoint[1]}"

@@ -11,7 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access import CLUSTER_NAME, Operation, Resource
-from penstock.broker.errors import TopicNotAuthorised
+from penstock.broker.coordinators.share_policies import share_group
+from penstock.broker.errors import (
+    GroupNotAuthorised,
+    InternalTopicRefused,
+    NotAuthorised,
+    TopicNotAuthorised,
+)
 from penstock.controller.errors import UnknownTopic
 from penstock.grpc.errors import Refused
 from penstock.grpc.statuses import Code
@@ -22,6 +28,10 @@ if TYPE_CHECKING:
     from penstock.grpc.proto.messages import Resource as Named
 
 TOPIC_BYTES_MAX: Final = 255
+_REFUSALS: Final[dict[Resource, type[NotAuthorised]]] = {
+    Resource.TOPIC: TopicNotAuthorised,
+    Resource.GROUP: GroupNotAuthorised,
+}
 
 
 def topic_name(named: Named | None) -> str:
@@ -33,18 +43,50 @@ def topic_name(named: Named | None) -> str:
     return named.name
 
 
+def group_name(client: GrpcClient, named: Named | None) -> str:
+    """Return the name of a consumer group that a client tells. Raises Refused."""
+    most = client.broker.groups.config.group_id_bytes_max
+    if named is None or not named.name or len(share_group(named.name).encode()) > most:
+        told = f"a request names a consumer group, of {most - len(share_group(''))} bytes at most"
+        raise Refused(Code.ILLEGAL_CONSUMER_GROUP, told)
+    if named.resource_namespace:
+        told = "namespaces are not supported: leave it empty"
+        raise Refused(Code.ILLEGAL_CONSUMER_GROUP, told)
+    return named.name
+
+
 def find_topic(client: GrpcClient, name: str, operation: Operation) -> HostedTopic:
     """Return a topic. Raises TopicNotAuthorised, UnknownTopic."""
-    authoriser = client.broker.authoriser
-    if not authoriser.permits_all and not authoriser.permits(
-        client, operation, Resource.TOPIC, name
-    ):
-        client.broker.denials.note(client, operation, Resource.TOPIC, name)
-        raise TopicNotAuthorised
+    _check(client, operation, Resource.TOPIC, name)
     topic = client.broker.partitions.by_name.get(name.encode(errors="replace"))
     if topic is None:
         raise UnknownTopic(name)
     return topic
+
+
+def check_group(client: GrpcClient, group: str) -> None:
+    """Check that the client may consume with a group. Raises GroupNotAuthorised."""
+    _check(client, Operation.READ, Resource.GROUP, group)
+
+
+def popped_topic(client: GrpcClient, group: str, name: str) -> HostedTopic:
+    """Return a topic that a group consumes, if the client may.
+
+    Raises TopicNotAuthorised, GroupNotAuthorised, UnknownTopic, InternalTopicRefused.
+    """
+    check_group(client, group)
+    topic = find_topic(client, name, Operation.READ)
+    if topic.internal:
+        raise InternalTopicRefused
+    return topic
+
+
+def _check(client: GrpcClient, operation: Operation, resource: Resource, name: str) -> None:
+    authoriser = client.broker.authoriser
+    if authoriser.permits_all or authoriser.permits(client, operation, resource, name):
+        return
+    client.broker.denials.note(client, operation, resource, name)
+    raise _REFUSALS[resource]
 
 
 def may_create(client: GrpcClient, topic: str) -> bool:

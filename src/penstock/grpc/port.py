@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from penstock.grpc.front import GrpcFront
     from penstock.net.admission.other_ports import Shared
 
+HANDED_BYTES = 3 << 10
+"""Of a hand-out that is renewed, with its 32 offsets."""
+CONSUMER_BYTES = 1 << 10
 ALL_MAX = 64 << 20
 """Where nobody has said another bound."""
 
@@ -34,11 +37,17 @@ class GrpcPort:
     @property
     def pinned_bytes(self) -> int:
         """Bytes that clients pin."""
-        return self.bytes_now
+        front = self.front
+        kept = len(front.renewals) * HANDED_BYTES + len(front.consumers) * CONSUMER_BYTES
+        return self.bytes_now + front.read_bytes + front.compiled.bytes_now + kept
 
     def use_memory(self, bytes_max: int) -> None:
-        """Let requests and answers of all clients have so many bytes."""
-        self.bytes_max = bytes_max
+        """Let requests and answers of all clients have so many bytes.
+
+        A sixteenth is for the expressions by which they filter.
+        """
+        self.front.compiled.bytes_max = bytes_max // 16
+        self.bytes_max = bytes_max - self.front.compiled.bytes_max
 
     @property
     def streams(self) -> int:

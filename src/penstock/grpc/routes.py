@@ -65,10 +65,17 @@ def _rest(topic: str, leader: BrokerId, endpoints: Endpoints | None) -> bytes | 
     """Return all of a queue but its number; None if its leader is not reached."""
     if endpoints is None:
         return None
-    queue = MessageQueue(
+    return encode(leading_queue(topic, leader, endpoints))
+
+
+def leading_queue(
+    topic: str, leader: BrokerId, endpoints: Endpoints, queue_id: int = 0
+) -> MessageQueue:
+    """Return a queue of a node."""
+    return MessageQueue(
         topic=Resource(name=topic),
+        id=queue_id,
         permission=Permission.READ_WRITE,
         broker=Broker(name=f"node-{leader}", endpoints=endpoints),
         accept_message_types=ACCEPTED,
     )
-    return encode(queue)

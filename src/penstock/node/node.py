@@ -238,7 +238,7 @@ class Node:
             share_config(self._settings),
             calls=self._calls,
             supervisor=self._supervisor,
-            remoting=self._rocketmq.remoting,
+            desk=self._rocketmq.desk,
             on_unreadable=self._on_unreadable,
         )
         tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable

@@ -6,13 +6,12 @@
     queues_of   the queues of a topic, made once
     locks       which client consumes a queue alone
     held        what unanswered requests hold
-    pops        pops that wait, and what became of messages
+    desk        what pops have in common, whatever protocol asks (pop/desk.py)
     told        groups whose members are told of a change
     places      partitions of retry topics, dead letters and delay levels
     holding     messages that are to wait, on their way
     delivery    messages whose time has come
     halves      half messages of transactions, and their producers
-    letters     messages that were popped too often
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
 
@@ -22,7 +21,7 @@ Source: ours. The broker does not know its fronts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
@@ -37,8 +36,7 @@ from penstock.remoting.later.holding import Holding
 from penstock.remoting.later.places import Places
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
-from penstock.remoting.pop.letters import PopLetters
-from penstock.remoting.pop.pops import Pops
+from penstock.remoting.pop.desk import PopDesk
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
     from penstock.coordinator.calls import Caller
     from penstock.net.connection import Connection
-    from penstock.remoting.pop.may_begin import MayBegin
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
@@ -83,20 +80,15 @@ class RemotingFront:
         self.filtering = Filtering(broker.turns, spawn)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
-        self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
-        """Creates what keeps positions of groups, where it is missing."""
         self._told: dict[str, None] = {}
         self.locks = QueueLocks()
-        self.pops = Pops()
-        self.may_begin: MayBegin
-        """Set by the node: whether shares of groups may begin, as their coordinators say."""
         self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
         self.places = Places(broker, spawn)
         self.holding = Holding(broker, self.places, self.sending)
         self.delivery = Delivery(broker)
         self.halves = Halves(broker, self.places, self.sending, self)
-        self.letters = PopLetters(broker, spawn, self.places, self.sending, self.pops)
+        self.desk = PopDesk(broker, spawn, calls, self.places, self.sending)
         self.sent_back: Counter[str] = Counter()
         """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
@@ -177,7 +169,3 @@ class RemotingFront:
                 host, port = endpoint
                 found.append(SetMember(broker_id, f"{host}:{port}", broker_id == master))
         return found
-
-
-async def _nothing() -> None:
-    """Nothing keeps positions apart from the broker."""

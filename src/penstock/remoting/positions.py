@@ -13,7 +13,9 @@ from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId
+from penstock.broker.broker import Broker
 from penstock.broker.coordinators.positions import GroupPositions, coordinator_of
+from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.calls import CallError
 from penstock.coordinator.position_calls import (
     NO_POSITION,
@@ -23,8 +25,7 @@ from penstock.coordinator.position_calls import (
 )
 from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.remoting.errors import PositionRefused
-from penstock.remoting.gate import Found
-from penstock.remoting.request import RemotingContext
+from penstock.remoting.pop.desk import PopDesk
 
 Done = Callable[[PlatformError | None], None]
 Told = Callable[[int | None, PlatformError | None], None]
@@ -35,9 +36,9 @@ _Asked = CommitPositionRequest | FetchPositionRequest
 _NOBODY: Final = "no broker coordinates this group yet"
 
 
-def commit(context: RemotingContext, group: str, found: Found, offset: int, done: Done) -> None:
+def commit(desk: PopDesk, group: str, hosted: HostedPartition, offset: int, done: Done) -> None:
     """Keep a position; `done(error)` is called once, when it is durable or refused."""
-    topic, partition = found.hosted.topic, found.hosted.partition
+    topic, partition = hosted.topic, hosted.partition
     asked = CommitPositionRequest(
         group=group,
         topic=topic.name,
@@ -49,15 +50,15 @@ def commit(context: RemotingContext, group: str, found: Found, offset: int, done
     def answered(answer: PositionResponse) -> None:
         done(_refusal(answer))
 
-    if is_here(context, group):
-        GroupPositions(context.broker).commit(asked, answered)
+    if is_here(desk.broker, group):
+        GroupPositions(desk.broker).commit(asked, answered)
     else:
-        _ask_later(context, asked, answered, done)
+        _ask_later(desk, asked, answered, done)
 
 
-def find(context: RemotingContext, group: str, found: Found, told: Told) -> None:
+def find(desk: PopDesk, group: str, hosted: HostedPartition, told: Told) -> None:
     """Find a group's position; `told` is called once, now or later."""
-    topic, partition = found.hosted.topic, found.hosted.partition
+    topic, partition = hosted.topic, hosted.partition
     asked = FetchPositionRequest(
         group=group, topic=topic.name, topic_id=topic.topic_id, partition=partition
     )
@@ -66,51 +67,49 @@ def find(context: RemotingContext, group: str, found: Found, told: Told) -> None
         position = None if answer.offset == NO_POSITION else answer.offset
         told(position, _refusal(answer))
 
-    if is_here(context, group):
-        answered(GroupPositions(context.broker).find(asked))
+    if is_here(desk.broker, group):
+        answered(GroupPositions(desk.broker).find(asked))
     else:
-        _ask_later(context, asked, answered, partial(told, None))
+        _ask_later(desk, asked, answered, partial(told, None))
 
 
-def is_here(context: RemotingContext, group: str) -> bool:
+def is_here(broker: Broker, group: str) -> bool:
     """Whether this broker coordinates a group, as far as its metadata tells."""
-    return coordinator_of(context.broker, group) == context.broker.broker_id
+    return coordinator_of(broker, group) == broker.broker_id
 
 
 def _ask_later(
-    context: RemotingContext,
+    desk: PopDesk,
     asked: _Asked,
     answered: Callable[[PositionResponse], None],
     failed: Callable[[PlatformError], None],
 ) -> None:
-    context.front.spawn("position of a group", _ask(context, asked, answered, failed))
+    desk.spawn("position of a group", _ask(desk, asked, answered, failed))
 
 
 async def _ask(
-    context: RemotingContext,
+    desk: PopDesk,
     asked: _Asked,
     answered: Callable[[PositionResponse], None],
     failed: Callable[[PlatformError], None],
 ) -> None:
-    coordinator = coordinator_of(context.broker, asked.group)
+    coordinator = coordinator_of(desk.broker, asked.group)
     if coordinator is None:
-        await context.front.ensure_groups()
-        coordinator = coordinator_of(context.broker, asked.group)
+        await desk.ensure_groups()
+        coordinator = coordinator_of(desk.broker, asked.group)
     if coordinator is None:
         failed(PositionRefused(_NOBODY))
         return
     try:
-        answer = await _answer(context, coordinator, asked)
+        answer = await _answer(desk, coordinator, asked)
     except CallError as error:
         failed(PositionRefused(str(error) or type(error).__name__))
         return
     answered(answer)
 
 
-async def _answer(
-    context: RemotingContext, coordinator: BrokerId, asked: _Asked
-) -> PositionResponse:
-    return await context.front.calls.ask(coordinator, asked, timeout_ms=ANSWER_MS)
+async def _answer(desk: PopDesk, coordinator: BrokerId, asked: _Asked) -> PositionResponse:
+    return await desk.calls.ask(coordinator, asked, timeout_ms=ANSWER_MS)
 
 
 def _refusal(answer: PositionResponse) -> PlatformError | None:

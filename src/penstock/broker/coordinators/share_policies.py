@@ -47,8 +47,13 @@ class SharePolicies:
         group = popping_group(key.group)
         if group is None:
             return self._of_kafka
-        kept = self._group_keys(group).get(POP_DELIVERIES)
-        return _of_pop(POP_DELIVERIES_MAX if kept is None else int(kept))
+        return _of_pop(deliveries_of_pop(self._group_keys(group)))
+
+
+def deliveries_of_pop(keys: Mapping[str, str]) -> int:
+    """Return how often a message is popped before it is given up; `keys` are those of the group."""
+    kept = keys.get(POP_DELIVERIES)
+    return POP_DELIVERIES_MAX if kept is None else int(kept)
 
 
 def share_group(group: str) -> str:

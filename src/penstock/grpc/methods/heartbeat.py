@@ -1,38 +1,53 @@
 """Heartbeat and NotifyClientTermination: a client that is there, and one that ends.
 
-Nothing is kept of producers, so there is nothing to be done. Consumers are told that they are not
-served.
+Nothing is kept of producers, so there is nothing to be done. A consumer is heard, so that what it
+has is kept for it (consuming/renewing.py); one that ends gives it back.
 
-Source: RocketMQ's proxy `ClientActivity`.
+Source: RocketMQ's proxy `ClientActivity`: a consumer tells its settings first.
 """
 
 from typing import Final
 
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
+from penstock.grpc.gate import check_group, group_name
 from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import Answer, HeartbeatRequest, Status
 from penstock.grpc.statuses import ClientType, Code
 
 _OK: Final = Answer(status=Status(code=Code.OK, message="OK"))
-CONSUMERS: Final = (
-    "consumers of gRPC are not supported yet: consume with a remoting client, or Kafka's"
-)
+PRODUCERS: Final = frozenset({ClientType.UNSPECIFIED, ClientType.PRODUCER})
+CONSUMERS: Final = frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER})
+NOT_SERVED: Final = "clients of this type are not served: producers, simple and push consumers are"
 
 
 def _beat(call: Call, message: bytes) -> None:
-    if not call.head.client_id:
+    client, client_id = call.client, call.head.client_id
+    if not client_id:
         raise Refused(Code.CLIENT_ID_REQUIRED, "x-mq-client-id is missing")
-    if decode(HeartbeatRequest, message).client_type not in PRODUCERS:
-        raise Refused(Code.UNSUPPORTED, CONSUMERS)
+    request = decode(HeartbeatRequest, message)
+    if request.client_type in CONSUMERS:
+        group = group_name(client, request.group)
+        check_group(client, group)
+        if not client.front.consumers.is_known(client_id, group):
+            told = "no stream of settings is open of this consumer"
+            raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, told)
+        client.front.consumers.hear(client_id, client.broker.clock.monotonic_ms())
+    elif request.client_type not in PRODUCERS:
+        raise Refused(Code.UNSUPPORTED, NOT_SERVED)
     call.reply(_OK)
 
 
 def _end(call: Call, message: bytes) -> None:
-    decode(HeartbeatRequest, message)
+    request, client, client_id = decode(HeartbeatRequest, message), call.client, call.head.client_id
+    if request.group is not None and request.group.name:
+        group = group_name(client, request.group)
+        check_group(client, group)
+        if client.front.consumers.is_known(client_id, group):
+            client.front.consumers.forget(client_id)
+            client.front.renewals.release(client_id)
     call.reply(_OK)
 
 
-PRODUCERS: Final = frozenset({ClientType.UNSPECIFIED, ClientType.PRODUCER})
 HEARTBEAT: Final = Method("Heartbeat", _beat)
 TERMINATION: Final = Method("NotifyClientTermination", _end)

@@ -13,16 +13,11 @@ from penstock.grpc.errors import Refused
 from penstock.grpc.statuses import Code
 
 NAMES: Final = (
-    "AckMessage",
-    "ChangeInvisibleDuration",
     "EndTransaction",
-    "ForwardMessageToDeadLetterQueue",
     "GetOffset",
     "PullMessage",
-    "QueryAssignment",
     "QueryOffset",
     "RecallMessage",
-    "ReceiveMessage",
     "SyncLiteSubscription",
     "UpdateOffset",
 )

@@ -2,12 +2,27 @@
 
 from typing import Final
 
-from penstock.grpc.methods import heartbeat, not_served, query_route, send_message, telemetry
+from penstock.grpc.methods import (
+    ack_message,
+    change_invisible,
+    heartbeat,
+    not_served,
+    query_assignment,
+    query_route,
+    receive_message,
+    send_message,
+    telemetry,
+)
 
 METHODS: Final = (
+    ack_message.METHOD,
+    change_invisible.CHANGE,
+    change_invisible.FORWARD,
     heartbeat.HEARTBEAT,
     heartbeat.TERMINATION,
+    query_assignment.METHOD,
     query_route.METHOD,
+    receive_message.METHOD,
     send_message.METHOD,
     telemetry.METHOD,
     *not_served.METHODS,

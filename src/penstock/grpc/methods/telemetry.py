@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.grpc.call import Call, Method
+from penstock.grpc.consuming.settings import consumer_settings
 from penstock.grpc.errors import CallFault, Refused
+from penstock.grpc.gate import check_group, group_name
 from penstock.grpc.incoming import BODY_BYTES_MAX
-from penstock.grpc.methods.heartbeat import CONSUMERS, PRODUCERS
+from penstock.grpc.methods.heartbeat import CONSUMERS, NOT_SERVED, PRODUCERS
 from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Duration,
@@ -23,6 +25,7 @@ from penstock.grpc.proto.messages import (
     RetryPolicy,
     Settings,
     Status,
+    Subscription,
     TelemetryCommand,
 )
 from penstock.grpc.statuses import ClientType, Code, GrpcStatus
@@ -42,18 +45,32 @@ def _handle(call: Call, message: bytes) -> None:
     settings = decode(TelemetryCommand, message).settings
     if settings is None:
         return
-    if settings.client_type not in PRODUCERS:
-        raise CallFault(GrpcStatus.UNIMPLEMENTED, CONSUMERS)
+    if settings.client_type in CONSUMERS:
+        told = _of_consumer(call, settings)
+    elif settings.client_type in PRODUCERS:
+        told = _of_producer(settings)
+    else:
+        raise CallFault(GrpcStatus.UNIMPLEMENTED, NOT_SERVED)
     call.client.front.settled[call] = None
-    call.say(TelemetryCommand(status=_OK, settings=_settings(settings)))
+    call.say(TelemetryCommand(status=_OK, settings=told))
 
 
-def _settings(told: Settings) -> Settings:
+def _of_consumer(call: Call, told: Settings) -> Settings:
+    client, client_id = call.client, call.head.client_id
+    group = group_name(client, (told.subscription or Subscription()).group)
+    check_group(client, group)
+    now_ms = client.broker.clock.monotonic_ms()
+    client.front.consumers.settle(client_id, group, int(told.client_type or 0), call, now_ms)
+    return consumer_settings(client.broker, group, told)
+
+
+def _of_producer(told: Settings) -> Settings:
     publishing = told.publishing or Publishing()
     return replace(
         told,
         client_type=ClientType.PRODUCER,
         backoff_policy=_BACKOFF,
+        subscription=None,
         publishing=replace(publishing, max_body_size=BODY_BYTES_MAX, validate_message_type=1),
         metric=Metric(),
     )
@@ -61,6 +78,7 @@ def _settings(told: Settings) -> Settings:
 
 def _over(call: Call) -> None:
     call.client.front.settled.pop(call, None)
+    call.client.front.consumers.leave(call.head.client_id, call)
 
 
 METHOD: Final = Method("Telemetry", _handle, stays_open=True, on_over=_over)

@@ -182,12 +182,22 @@ class ExponentialBackoff:
 
 
 @message
+class CustomizedBackoff:
+    """Pauses that are told one by one; the last one holds from there on."""
+
+    next: Sequence[Duration] = field(1, Kind.MESSAGE, Duration, default=())
+
+
+@message
 class RetryPolicy:
     """How often a client tries, and when."""
 
     max_attempts: int = field(1, Kind.INT, default=0)
     exponential_backoff: ExponentialBackoff | None = field(
         2, Kind.MESSAGE, ExponentialBackoff, default=None
+    )
+    customized_backoff: CustomizedBackoff | None = field(
+        3, Kind.MESSAGE, CustomizedBackoff, default=None
     )
 
 
@@ -198,6 +208,35 @@ class Publishing:
     topics: Sequence[Resource] = field(1, Kind.MESSAGE, Resource, default=())
     max_body_size: int = field(2, Kind.INT, default=0)
     validate_message_type: int = field(3, Kind.INT, default=0)
+
+
+@message
+class FilterExpression:
+    """Which messages of a topic a consumer wants: by tags, 1, or by SQL-92, 2."""
+
+    type: int = field(1, Kind.INT, default=0)
+    expression: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class SubscriptionEntry:
+    """What a consumer wants of a topic."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    expression: FilterExpression | None = field(2, Kind.MESSAGE, FilterExpression, default=None)
+
+
+@message
+class Subscription:
+    """Settings of a consumer."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    subscriptions: Sequence[SubscriptionEntry] = field(
+        2, Kind.MESSAGE, SubscriptionEntry, default=()
+    )
+    fifo: int | None = field(3, Kind.INT, default=None)
+    receive_batch_size: int | None = field(4, Kind.INT, default=None)
+    long_polling_timeout: Duration | None = field(5, Kind.MESSAGE, Duration, default=None)
 
 
 @message
@@ -216,6 +255,7 @@ class Settings:
     backoff_policy: RetryPolicy | None = field(3, Kind.MESSAGE, RetryPolicy, default=None)
     request_timeout: Duration | None = field(4, Kind.MESSAGE, Duration, default=None)
     publishing: Publishing | None = field(5, Kind.MESSAGE, Publishing, default=None)
+    subscription: Subscription | None = field(6, Kind.MESSAGE, Subscription, default=None)
     metric: Metric | None = field(8, Kind.MESSAGE, Metric, default=None)
 
 
@@ -225,3 +265,114 @@ class TelemetryCommand:
 
     status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
     settings: Settings | None = field(2, Kind.MESSAGE, Settings, default=None)
+
+
+@message
+class ReceiveMessageRequest:
+    """Messages for a consumer, at once or as soon as there are some."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    message_queue: MessageQueue | None = field(2, Kind.MESSAGE, MessageQueue, default=None)
+    filter_expression: FilterExpression | None = field(
+        3, Kind.MESSAGE, FilterExpression, default=None
+    )
+    batch_size: int = field(4, Kind.INT, default=0)
+    invisible_duration: Duration | None = field(5, Kind.MESSAGE, Duration, default=None)
+    auto_renew: int = field(6, Kind.INT, default=0)
+    long_polling_timeout: Duration | None = field(7, Kind.MESSAGE, Duration, default=None)
+
+
+@message
+class ReceiveMessageResponse:
+    """One of: how it went; a message, which delivered.py encodes; when it was delivered."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    delivery_timestamp: Duration | None = field(3, Kind.MESSAGE, Duration, default=None)
+
+
+@message
+class AckMessageEntry:
+    """A message that is processed."""
+
+    message_id: str = field(1, Kind.TEXT, default="")
+    receipt_handle: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class AckMessageRequest:
+    """Messages of one topic that are processed."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    topic: Resource | None = field(2, Kind.MESSAGE, Resource, default=None)
+    entries: Sequence[AckMessageEntry] = field(3, Kind.MESSAGE, AckMessageEntry, default=())
+
+
+@message
+class AckMessageResultEntry:
+    """What became of one acknowledgement."""
+
+    message_id: str = field(1, Kind.TEXT, default="")
+    receipt_handle: str = field(2, Kind.TEXT, default="")
+    status: Status | None = field(3, Kind.MESSAGE, Status, default=None)
+
+
+@message
+class AckMessageResponse:
+    """What became of all of them."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    entries: Sequence[AckMessageResultEntry] = field(
+        2, Kind.MESSAGE, AckMessageResultEntry, default=()
+    )
+
+
+@message
+class ChangeInvisibleDurationRequest:
+    """How long from now on nobody else is to get a message."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    topic: Resource | None = field(2, Kind.MESSAGE, Resource, default=None)
+    receipt_handle: str = field(3, Kind.TEXT, default="")
+    invisible_duration: Duration | None = field(4, Kind.MESSAGE, Duration, default=None)
+    message_id: str = field(5, Kind.TEXT, default="")
+
+
+@message
+class ChangeInvisibleDurationResponse:
+    """The receipt of the message from now on."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    receipt_handle: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class ForwardMessageToDeadLetterQueueRequest:
+    """A message that its consumer gives up."""
+
+    group: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    topic: Resource | None = field(2, Kind.MESSAGE, Resource, default=None)
+    receipt_handle: str = field(3, Kind.TEXT, default="")
+    message_id: str = field(4, Kind.TEXT, default="")
+
+
+@message
+class QueryAssignmentRequest:
+    """From where a push consumer is to receive."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    group: Resource | None = field(2, Kind.MESSAGE, Resource, default=None)
+
+
+@message
+class Assignment:
+    """One such place."""
+
+    message_queue: MessageQueue | None = field(1, Kind.MESSAGE, MessageQueue, default=None)
+
+
+@message
+class QueryAssignmentResponse:
+    """Those places."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    assignments: Sequence[Assignment] = field(2, Kind.MESSAGE, Assignment, default=())

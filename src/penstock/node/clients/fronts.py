@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
     from penstock.node.settings.settings import NodeSettings
     from penstock.remoting.front import RemotingFront
+    from penstock.remoting.pop.desk import PopDesk
 
 
 class RocketFronts(NamedTuple):
@@ -21,9 +22,15 @@ class RocketFronts(NamedTuple):
     remoting: RemotingFront | None
     grpc: GrpcPort | None
 
+    @property
+    def desk(self) -> PopDesk | None:
+        """What both have for popping."""
+        front = self.remoting or (None if self.grpc is None else self.grpc.front)
+        return None if front is None else front.desk
+
 
 def rocketmq_fronts(settings: NodeSettings, kafka: KafkaFront, calls: Caller) -> RocketFronts:
     """Return the fronts of a broker."""
-    return RocketFronts(
-        remoting_front(settings.remoting, kafka, calls), grpc_port(settings.grpc, kafka)
-    )
+    remoting = remoting_front(settings.remoting, kafka, calls)
+    desk = None if remoting is None else remoting.desk
+    return RocketFronts(remoting, grpc_port(settings.grpc, kafka, calls, desk))

@@ -12,21 +12,35 @@ from penstock.grpc.config import LISTENER_NAME, GrpcConfig
 
 if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
+    from penstock.coordinator.calls import Caller
     from penstock.grpc.port import GrpcPort
     from penstock.kafka.front import KafkaFront
+    from penstock.remoting.pop.desk import PopDesk
 
 
-def grpc_port(config: GrpcConfig, kafka: KafkaFront) -> GrpcPort | None:
-    """Return the port for gRPC clients of a broker; None where they have none."""
+def grpc_port(
+    config: GrpcConfig, kafka: KafkaFront, calls: Caller, desk: PopDesk | None
+) -> GrpcPort | None:
+    """Return the port for gRPC clients of a broker; None where they have none.
+
+    `desk` is that of the remoting front, if there is one: a group may pop by both.
+    """
     if not config.port:
         return None
     from penstock.grpc.front import GrpcFront  # noqa: PLC0415  see the module
     from penstock.grpc.methods.table import METHODS  # noqa: PLC0415
     from penstock.grpc.port import GrpcPort  # noqa: PLC0415
     from penstock.http2.limits import Http2Limits  # noqa: PLC0415
+    from penstock.remoting.later.places import Places  # noqa: PLC0415
+    from penstock.remoting.pop.desk import PopDesk  # noqa: PLC0415
+    from penstock.remoting.sending import Sending  # noqa: PLC0415
 
     def endpoint_of(image: BrokerImage) -> tuple[str, int] | None:
         return image.endpoint(LISTENER_NAME)
 
-    front = GrpcFront(kafka.broker, kafka.spawn, endpoint_of, METHODS, Http2Limits())
+    broker, spawn = kafka.broker, kafka.spawn
+    if desk is None:
+        desk = PopDesk(broker, spawn, calls, Places(broker, spawn), Sending(broker))
+        desk.ensure_groups = kafka.internal_topic.ensure
+    front = GrpcFront(desk, endpoint_of, METHODS, Http2Limits())
     return GrpcPort(front)

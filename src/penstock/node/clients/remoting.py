@@ -43,7 +43,7 @@ def remoting_front(
         return image.endpoint(LISTENER_NAME)
 
     front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of, calls)
-    front.ensure_groups = kafka.internal_topic.ensure
+    front.desk.ensure_groups = kafka.internal_topic.ensure
     front.halves.times = Times(
         first_ms=config.transaction_first_check_ms,
         interval_ms=config.transaction_check_interval_ms,

@@ -32,7 +32,7 @@ from penstock.shares.runs import Runs
 from penstock.shares.state import ShareKey
 
 if TYPE_CHECKING:
-    from penstock.remoting.front import RemotingFront
+    from penstock.remoting.pop.desk import PopDesk
 
 
 class NoLetters:
@@ -54,9 +54,9 @@ class NoLetters:
         """As in DeadLetters."""
 
 
-def letters_of(remoting: "RemotingFront | None") -> DeadLetters:
-    """Return what copies dead letters on a node that has this front."""
-    return NoLetters() if remoting is None else remoting.letters
+def letters_of(desk: "PopDesk | None") -> DeadLetters:
+    """Return what copies dead letters on a node that has this desk."""
+    return NoLetters() if desk is None else desk.letters
 
 
 def start_shares(  # noqa: PLR0913  what it is wired to
@@ -66,7 +66,7 @@ def start_shares(  # noqa: PLR0913  what it is wired to
     *,
     calls: BrokerCalls,
     supervisor: Supervisor,
-    remoting: "RemotingFront | None",
+    desk: "PopDesk | None",
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> None:
     """Coordinate the shares of the data that is led here.
@@ -81,13 +81,13 @@ def start_shares(  # noqa: PLR0913  what it is wired to
         journal,
         config=config,
         groups=broker.share_places,
-        letters=letters_of(remoting),
+        letters=letters_of(desk),
         masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
     front.share_admissions = admissions = ShareAdmissions(broker, calls, supervisor.run_once)
-    if remoting is not None:
-        remoting.may_begin = admissions
+    if desk is not None:
+        desk.may_begin = admissions
     answers = ShareAnswers(broker, front.share_sessions, admissions)
     calls.server.serve(ShareSummaryRequest, answers.summaries)
     calls.server.serve(ShareChangeRequest, answers.change)

@@ -35,6 +35,12 @@ def grpc_metrics(port: GrpcPort) -> Iterator[Metric]:
     for name, count in sorted(port.front.faults.items()):
         faults.add_metric([name.lower()], count)
     yield faults
+    yield CounterMetricFamily(
+        "penstock_grpc_not_renewed",
+        "Batches of push consumers that are not renewed, since too many are: their messages come"
+        " again after a minute unless they are acknowledged.",
+        port.front.renewals.left_out,
+    )
     yield from _current(port)
 
 
@@ -48,6 +54,16 @@ def _current(port: GrpcPort) -> Iterator[Metric]:
         "penstock_grpc_clients",
         "Streams of gRPC clients that have told their settings to this node.",
         len(port.front.settled),
+    )
+    yield GaugeMetricFamily(
+        "penstock_grpc_consumers",
+        "gRPC consumers that have told their settings to this node.",
+        len(port.front.consumers),
+    )
+    yield GaugeMetricFamily(
+        "penstock_grpc_renewed",
+        "Batches of messages in the hands of push consumers, kept for them while they live.",
+        len(port.front.renewals),
     )
     yield GaugeMetricFamily(
         "penstock_grpc_held_bytes",

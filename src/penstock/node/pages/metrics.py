@@ -116,9 +116,11 @@ class NodeCollector(Collector):
             yield from share_metrics(shares, self._front.share_sessions)
         if self._remoting is not None:
             yield from remoting_metrics(self._remoting)
-            yield from pop_metrics(self._remoting)
         if self._grpc is not None:
             yield from grpc_metrics(self._grpc)
+        front = self._remoting or (None if self._grpc is None else self._grpc.front)
+        if front is not None:
+            yield from pop_metrics(front.desk)
         yield from self._waiting()
         yield from self._connections()
         yield from listener_metrics(self._net)

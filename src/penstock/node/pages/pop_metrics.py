@@ -13,14 +13,14 @@ from penstock.broker.coordinators.share_policies import popping_group
 from penstock.shares.messages import Unavailable
 
 if TYPE_CHECKING:
-    from penstock.remoting.front import RemotingFront
+    from penstock.remoting.pop.desk import PopDesk
     from penstock.shares.state import ShareKey
 
 SHARES_MAX: Final = 500
 """Shares that are looked at for a page: 3 ms."""
 
 
-def pop_metrics(front: RemotingFront) -> Iterator[Metric]:
+def pop_metrics(desk: PopDesk) -> Iterator[Metric]:
     """Yield what is counted of pops, and where the groups that pop here are."""
     counted = CounterMetricFamily(
         "penstock_remoting_pop_messages",
@@ -29,13 +29,13 @@ def pop_metrics(front: RemotingFront) -> Iterator[Metric]:
         " more; dead_letter.",
         labels=["group", "outcome"],
     )
-    for (group, outcome), count in front.pops.counts.items():
+    for (group, outcome), count in desk.pops.counts.items():
         counted.add_metric([group, outcome], count)
     yield counted
     yield GaugeMetricFamily(
         "penstock_remoting_pops_waiting",
         "Pops and notifications that look for messages, or wait for some.",
-        front.pops.waiting,
+        desk.pops.waiting,
     )
     held = GaugeMetricFamily(
         "penstock_remoting_pop_held",
@@ -43,14 +43,14 @@ def pop_metrics(front: RemotingFront) -> Iterator[Metric]:
         " that came back and may be popped. Of 500 queues at most.",
         labels=["group", "state"],
     )
-    for (group, state), count in _held(front).items():
+    for (group, state), count in _held(desk).items():
         held.add_metric([group, state], count)
     yield held
 
 
-def _held(front: RemotingFront) -> Counter[tuple[str, str]]:
+def _held(desk: PopDesk) -> Counter[tuple[str, str]]:
     held: Counter[tuple[str, str]] = Counter()
-    shares = front.broker.shares
+    shares = desk.broker.shares
     for key in islice(_popped(shares.keys()), SHARES_MAX):
         described = shares.describe(key)
         if isinstance(described, Unavailable):

@@ -12,44 +12,27 @@ Source: RocketMQ 5.3.3 `AckMessageProcessor`, `ChangeInvisibleTimeProcessor`. De
 answers SUCCESS to a batch whatever is in it.
 """
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.broker.shares.moving import latest
-from penstock.broker.shares.waiting import ready
 from penstock.remoting.errors import BadReceipt, PopUnavailable
 from penstock.remoting.fields import number, text
 from penstock.remoting.pop.batch_acks import read_batch
 from penstock.remoting.pop.receipts import Receipt, nonce_of, number_of, read_receipt
+from penstock.remoting.pop.saying import OVER, Said, change, refusal, tell_shares
 from penstock.remoting.pop.serving import Popped, serve, share_of
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command
-from penstock.shares.answers import Claim, Say, Verdict
-from penstock.shares.messages import Answer, Unavailable
+from penstock.shares.answers import Verdict
+from penstock.shares.messages import Answer
 
 CODES: Final = (
     RequestCode.ACK_MESSAGE,
     RequestCode.BATCH_ACK_MESSAGE,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
 )
-_LOADS: Final = frozenset({Unavailable.LOADING, Unavailable.NOT_HERE})
-"""Of a queue that is led here: its shares are being loaded."""
-_OVER: Final = "the message is with another client, or its time is over"
-
-
-class Said(NamedTuple):
-    """What a client says of messages of one queue."""
-
-    group: str
-    popped: Popped
-    receipts: Sequence[tuple[int, int]]
-    """Offsets, with the numbers of their hand-outs."""
-    done: Callable[[Answer], None]
-    invisible_ms: int | None = None
-    """None: they are acknowledged."""
 
 
 class Changed(NamedTuple):
@@ -68,14 +51,15 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         case RequestCode.ACK_MESSAGE:
             group, popped, receipt = _read(context, command)
             done = partial(_acknowledged, context, group, reply)
-            _say(context, Said(group, popped, [receipt], done), reply)
+            _say(context, Said(*popped, [receipt], done), reply)
         case _:
             group, popped, receipt = _read(context, command)
             most = context.broker.shares.config.lock_max_ms
             invisible_ms = min(max(number(command, "invisibleTime"), 0), most)
             changed = Changed(group, popped, invisible_ms)
             done = partial(_changed, context, changed, reply)
-            _say(context, Said(group, popped, [receipt], done, invisible_ms), reply)
+            said = Said(*popped, [receipt], done, change(invisible_ms), invisible_ms)
+            _say(context, said, reply)
 
 
 def _read(context: RemotingContext, command: Command) -> tuple[str, Popped, tuple[int, int]]:
@@ -95,69 +79,27 @@ def _claimed(popped: Popped, receipt: Receipt) -> tuple[int, int]:
 
 
 def _say(context: RemotingContext, said: Said, reply: Reply) -> None:
-    """Say it to the coordinator of shares, which is waited for where it is being loaded."""
-    hosted = said.popped.found.hosted
-    end = hosted.member.high_watermark(hosted.log)
-    if end is None:
-        serve(context, "receipts", reply, _say_later(context, said))
-        return
-
-    def answered(answer: Answer) -> None:
-        if answer.why_not in _LOADS:
-            serve(context, "receipts", reply, _say_later(context, said))
-        else:
-            said.done(answer)
-
-    _tell_shares(context, said, end, answered)
-
-
-async def _say_later(context: RemotingContext, said: Said) -> None:
-    why_not = await ready(context.broker, said.popped.key)
-    if why_not is not None:
-        said.done(Answer(why_not))
-        return
-    _tell_shares(context, said, await latest(said.popped.found.hosted), said.done)
-
-
-def _tell_shares(
-    context: RemotingContext, said: Said, end: int, done: Callable[[Answer], None]
-) -> None:
-    shares, key = context.broker.shares, said.popped.key
-    if said.invisible_ms is None:
-        shares.accept(key, said.receipts, end, done)
-        return
-    what = Say.RENEW if said.invisible_ms else Say.RELEASE
-    claims = [Claim(offset, offset + 1, nonce) for offset, nonce in said.receipts]
-    shares.say(key, what, claims, context.host, done, said.invisible_ms)
-
-
-def _refusal(answer: Answer) -> PlatformError | None:
-    """Return why what was said does not hold."""
-    if answer.why_not is Unavailable.NOT_STARTED:
-        return BadReceipt("the group has popped nothing of this queue")
-    if answer.why_not is not None:
-        return PopUnavailable(str(answer.why_not.value))
-    return BadReceipt(_OVER) if Verdict.LAPSED in answer.verdicts else None
+    tell_shares(context.broker, said, partial(serve, context, "receipts", reply))
 
 
 def _acknowledged(context: RemotingContext, group: str, reply: Reply, answer: Answer) -> None:
-    refusal = _refusal(answer)
-    if refusal is not None:
-        context.front.pops.note(group, "refused")
-        reply.fail(refusal)
+    refused = refusal(answer)
+    if refused is not None:
+        context.front.desk.pops.note(group, "refused")
+        reply.fail(refused)
         return
-    context.front.pops.note(group, "acknowledged")
+    context.front.desk.pops.note(group, "acknowledged")
     reply()
 
 
 def _changed(context: RemotingContext, changed: Changed, reply: Reply, answer: Answer) -> None:
     group, popped, invisible_ms = changed
-    refusal = _refusal(answer)
-    if refusal is not None:
-        context.front.pops.note(group, "refused")
-        reply.fail(refusal)
+    refused = refusal(answer)
+    if refused is not None:
+        context.front.desk.pops.note(group, "refused")
+        reply.fail(refused)
         return
-    context.front.pops.note(group, "renewed")
+    context.front.desk.pops.note(group, "renewed")
     fields = {
         "popTime": str(context.broker.clock.wall_ms()),
         "invisibleTime": str(invisible_ms),
@@ -186,7 +128,7 @@ class _Batch:
             self._total += len(receipts)
             if receipts:
                 done = partial(self._answered, one.group)
-                self._says.append(Said(one.group, popped, receipts, done))
+                self._says.append(Said(*popped, receipts, done))
         self._open = len(self._says)
 
     def begin(self) -> None:
@@ -197,13 +139,13 @@ class _Batch:
             _say(self._context, said, self._reply)
 
     def _answered(self, group: str, answer: Answer) -> None:
-        refusal = _refusal(answer)
+        refused = refusal(answer)
         lapsed = sum(one is Verdict.LAPSED for one in answer.verdicts)
         taken = len(answer.verdicts) - lapsed
-        self._context.front.pops.note(group, "acknowledged", taken)
-        if refusal is not None:
-            self._context.front.pops.note(group, "refused", max(lapsed, 1))
-            self._refusals.append(refusal)
+        self._context.front.desk.pops.note(group, "acknowledged", taken)
+        if refused is not None:
+            self._context.front.desk.pops.note(group, "refused", max(lapsed, 1))
+            self._refusals.append(refused)
             self._refused += lapsed
         self._open -= 1
         if not self._open:
@@ -214,6 +156,6 @@ class _Batch:
         if unavailable:
             self._reply.fail(unavailable[0])
         elif self._refusals:
-            self._reply.fail(BadReceipt(f"{self._refused} of {self._total}: {_OVER}"))
+            self._reply.fail(BadReceipt(f"{self._refused} of {self._total}: {OVER}"))
         else:
             self._reply()

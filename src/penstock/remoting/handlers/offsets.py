@@ -41,7 +41,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             _query(context, command, reply, found, group)
         case RequestCode.UPDATE_CONSUMER_OFFSET:
             found, group = _of_group(context, command)
-            commit(context, group, found, number(command, "commitOffset"), _committed(reply))
+            offset = number(command, "commitOffset")
+            commit(context.front.desk, group, found.hosted, offset, _committed(reply))
         case RequestCode.GET_MAX_OFFSET:
             _tell_end(_queue(context, command, Operation.DESCRIBE), reply)
         case _:
@@ -66,7 +67,8 @@ def _query(
     context: RemotingContext, command: Command, reply: Reply, found: Found, group: str
 ) -> None:
     may_be_zero = command.fields.get("setZeroIfNotFound") != "false"
-    find(context, group, found, partial(_tell_position, reply, found, may_be_zero))
+    told = partial(_tell_position, reply, found, may_be_zero)
+    find(context.front.desk, group, found.hosted, told)
 
 
 def _tell_position(

@@ -20,6 +20,8 @@ from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.verdicts import MessageFilter
 from penstock.remoting.gate import check, find_topic, led_queue
+from penstock.remoting.pop.beginning import Begins
+from penstock.remoting.pop.encoding import encoded
 from penstock.remoting.pop.popping import Asked, Part, Peeking, Popped, Popping
 from penstock.remoting.pop.pops import WAITING_MAX
 from penstock.remoting.pop.receipts import number_of, offsets_info, start_info
@@ -46,7 +48,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     if command.code == RequestCode.POLLING_INFO:
         find_topic(context, text(command, "topic"), Operation.READ)
         check(context, Operation.READ, Resource.GROUP, text(command, "consumerGroup"))
-        reply({"pollingNum": str(context.front.pops.waiting)})
+        reply({"pollingNum": str(context.front.desk.pops.waiting)})
         return
     group, name = text(command, "consumerGroup"), text(command, "topic")
     topic = popped_topic(context, group, name)
@@ -60,8 +62,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         return
     wait_ms = min(max(number(command, "pollTime", 0), 0), WAIT_MS_MAX)
     has_room = context.front.held.may_wait(context.connection)
-    is_full = bool(wait_ms) and not (has_room and context.front.pops.waiting < WAITING_MAX)
+    is_full = bool(wait_ms) and not (has_room and context.front.desk.pops.waiting < WAITING_MAX)
     member = context.front.members.client_of(group, context.connection) or context.host
+    begins = Begins.END if number(command, "initMode", 0) == _FROM_END else Begins.START
     asked = Asked(
         group=group,
         member=member,
@@ -70,8 +73,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         messages_max=min(max(number(command, "maxMsgNums", MESSAGES_MAX), 1), MESSAGES_MAX),
         invisible_ms=min(max(number(command, "invisibleTime", 1), 1), most_ms),
         wait_ms=0 if is_full else wait_ms,
-        is_from_end=number(command, "initMode", 0) == _FROM_END,
-        tags=tags,
+        begins=begins,
+        filter=tags,
     )
     parts = _parts(context, command, group, name)
     is_peek = command.code == RequestCode.NOTIFICATION
@@ -92,26 +95,25 @@ def _parts(context: RemotingContext, command: Command, group: str, name: str) ->
     queue_id = number(command, "queueId", -1)
     first = led_queue(context, topic, command.fields.get("bname"), queue_id)
     if queue_id >= 0:
-        return [Part(first, key_of(group, first))]
+        return [Part(first.hosted, key_of(group, first.hosted), queue_id)]
     queues = context.front.queues_of(topic.topic_id, tuple(topic.placed))
     set_id = first.queue.set_id
     count = queues.counts()[set_id]
-    begin = context.front.pops.turn(count)
+    begin = context.front.desk.pops.turn(count)
     parts = []
     for place in range(min(count, QUEUES_MAX)):
         queue = Queue(set_id, (begin + place) % count)
         partition = queues.partition(queue)
         hosted = None if partition is None else topic.find(partition)
         if hosted is not None:
-            found = first._replace(hosted=hosted, queue=queue)
-            parts.append(Part(found, key_of(group, found)))
+            parts.append(Part(hosted, key_of(group, hosted), queue.queue_id))
     return parts
 
 
 async def _pop(
     context: RemotingContext, asked: Asked, parts: Sequence[Part], reply: Reply, *, is_full: bool
 ) -> None:
-    popped = await Popping(context, asked, parts).run()
+    popped = await Popping(context.front.desk, context.connection, asked, parts).run()
     if popped is not None:
         _tell(context, asked, popped, reply)
     elif is_full:
@@ -124,22 +126,22 @@ async def _pop(
 async def _peek(
     context: RemotingContext, asked: Asked, parts: Sequence[Part], reply: Reply, *, is_full: bool
 ) -> None:
-    found = await Peeking(context, asked, parts).run()
+    found = await Peeking(context.front.desk, context.connection, asked, parts).run()
     has_some = found is not None
     told = {"hasMsg": has_some, "pollingFull": is_full and not has_some}
     reply({name: str(one).lower() for name, one in told.items()})
 
 
 def _tell(context: RemotingContext, asked: Asked, popped: Popped, reply: Reply) -> None:
-    pops, queue_id = context.front.pops, popped.part.found.queue.queue_id
-    pops.note(asked.group, "popped", len(popped.offsets))
-    pops.note(asked.group, "again", popped.again)
+    part, host, offsets = popped.part, context.front.own_host(), popped.offsets
+    popped.note(context.front.desk, asked.group)
     fields = {
         "popTime": str(context.broker.clock.wall_ms()),
         "invisibleTime": str(asked.invisible_ms),
-        "reviveQid": str(number_of(popped.part.key, popped.nonce)),
+        "reviveQid": str(number_of(part.key, popped.nonce)),
         "restNum": str(popped.left),
-        "startOffsetInfo": start_info(queue_id, popped.offsets[0]),
-        "msgOffsetInfo": offsets_info(queue_id, popped.offsets),
+        "startOffsetInfo": start_info(part.queue_id, offsets[0]),
+        "msgOffsetInfo": offsets_info(part.queue_id, offsets),
     }
-    reply(fields, body=b"".join(popped.encoded), remark="FOUND")
+    body = b"".join(encoded(one, count, part, host) for one, count in popped.messages)
+    reply(fields, body=body, remark="FOUND")

@@ -53,8 +53,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
     offset = number(command, "queueOffset")
-    if sys_flag & COMMITS and is_here(context, group):
-        commit(context, group, found, number(command, "commitOffset", 0), _nothing)
+    if sys_flag & COMMITS and is_here(context.broker, group):
+        offset = number(command, "commitOffset", 0)
+        commit(context.front.desk, group, found.hosted, offset, _nothing)
     key = (topic_name.encode(), found.hosted.partition)
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)

@@ -1,7 +1,8 @@
 """Where a group begins to pop a queue that it has not popped before.
 
     the group has a position there (it pulled before)    at that
-    else, as the client asks                             at the start, or at the end
+    else, as the client asks                             at the start, at the end, or at the start
+                                                         where the queue is young and else the end
 
 The coordinator of the group is asked first, and notes the queue, so that whoever deletes the group
 finds it (docs/adr/0105). That is a share group of the name `rmq.pop.GROUP`.
@@ -12,7 +13,8 @@ Source: RocketMQ 5.3.3 `PopMessageProcessor.getPopOffset`, `ConsumeInitMode`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import PlatformError
 from penstock.broker.fetch.watermarks import knows_the_end
@@ -25,43 +27,63 @@ from penstock.shares.coordinator import Move
 from penstock.shares.messages import Unavailable, WhyNot
 
 if TYPE_CHECKING:
-    from penstock.remoting.gate import Found
-    from penstock.remoting.request import RemotingContext
+    from penstock.broker.partitions import HostedPartition
+    from penstock.remoting.pop.desk import PopDesk
     from penstock.shares.state import ShareKey
 
 
+YOUNG_MAX: Final = 10_000
+"""Messages of a young queue."""
+
+
+class Begins(Enum):
+    """Where a group begins that has no position."""
+
+    START = "at the first message"
+    END = "behind the last message"
+    WHILE_YOUNG = "at the first message, where a queue has all of few; else behind the last one"
+    """RocketMQ asks whether the first message is in memory (initPopOffsetByCheckMsgInMem)."""
+
+
 async def begin(
-    context: RemotingContext, group: str, key: ShareKey, found: Found, *, is_from_end: bool
+    desk: PopDesk, group: str, key: ShareKey, hosted: HostedPartition, begins: Begins
 ) -> WhyNot | None:
     """Have a share begun; return why it has not, LOADING where that is not known yet.
 
     Raises PlatformError.
     """
-    hosted, may_begin = found.hosted, context.front.may_begin
+    may_begin = desk.may_begin
     epoch = hosted.member.leader_epoch
-    await context.front.ensure_groups()
+    await desk.ensure_groups()
     said = may_begin.of(key, epoch)
     if said is None or not knows_the_end(hosted):
         return Unavailable.LOADING  # who watches the share is told
     if said is not ErrorCode.NONE:
         raise PopUnavailable(f"group {group} may not begin in this queue: {said.name}")
-    why_not = await ready(context.broker, key)
+    why_not = await ready(desk.broker, key)
     if why_not is not Unavailable.NOT_STARTED:
         return why_not
     try:
-        position = await _position(context, group, found)
+        position = await _position(desk, group, hosted)
     except PositionRefused:
         return Unavailable.LOADING
-    offset: int = hosted.log.log_start_offset
-    if position is not None or is_from_end:
-        end = await latest(hosted)
-        offset = max(offset, end if position is None else min(position, end))
+    end = await latest(hosted)
+    offset = _offset(hosted.log.log_start_offset, end, position, begins)
     if not may_begin.take(key, epoch):
         return Unavailable.LOADING
-    return (await moved(context.broker, key, offset, Move.START)).why_not
+    return (await moved(desk.broker, key, offset, Move.START)).why_not
 
 
-async def _position(context: RemotingContext, group: str, found: Found) -> int | None:
+def _offset(start: int, end: int, position: int | None, begins: Begins) -> int:
+    if position is not None:
+        return max(start, min(position, end))
+    is_young = start == 0 and end <= YOUNG_MAX
+    if begins is Begins.START or (begins is Begins.WHILE_YOUNG and is_young):
+        return start
+    return max(start, end)
+
+
+async def _position(desk: PopDesk, group: str, hosted: HostedPartition) -> int | None:
     """Return a group's position; None if it has none. Raises PositionRefused."""
     asked: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
@@ -73,5 +95,5 @@ async def _position(context: RemotingContext, group: str, found: Found) -> int |
         else:
             asked.set_result(position)
 
-    find(context, group, found, told)
+    find(desk, group, hosted, told)
     return await asked

@@ -7,9 +7,10 @@
 
 The state is the share engine's, as that of Kafka's share groups is; nothing is handed out that was
 not read. An answer has the messages of one queue: clients make receipts of one number for all of
-it. Records that have another tag are handed out with the others, and accepted at once.
+it. Records that are not wanted are handed out with the others, and accepted at once. Who asked
+makes messages of the records, in the words of its protocol.
 
-Source: RocketMQ 5.3.3 `PopMessageProcessor`; ours, docs/adr/0134.
+Source: RocketMQ 5.3.3 `PopMessageProcessor`; ours, docs/adr/0134, 0144.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from penstock.broker.shares.waiting import ShareWait, ready
 from penstock.broker.turns import Pace
 from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.pop.beginning import begin
-from penstock.remoting.pop.records import BYTES_MAX, Place, Wanted, divided, look
-from penstock.remoting.pop.records import encoded as encoded_message
+from penstock.remoting.pop.records import BYTES_MAX, Seen, Source, Wanted, divided, look
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
     from penstock.remoting.filters.verdicts import MessageFilter
-    from penstock.remoting.gate import Found
-    from penstock.remoting.request import RemotingContext
+    from penstock.remoting.pop.beginning import Begins
+    from penstock.remoting.pop.desk import PopDesk, Popper
     from penstock.shares.state import ShareKey
 
 GONE_CHECK_S: Final = 1.0
@@ -64,21 +64,17 @@ class Asked(NamedTuple):
     messages_max: int
     invisible_ms: int
     wait_ms: int
-    is_from_end: bool
-    """Where a group begins that has no position: at the end of a queue, or at its start."""
-    tags: MessageFilter
+    begins: Begins
+    filter: MessageFilter
 
 
 class Part(NamedTuple):
     """A queue, and its share."""
 
-    found: Found
+    hosted: HostedPartition
     key: ShareKey
-
-    @property
-    def hosted(self) -> HostedPartition:
-        """The partition."""
-        return self.found.hosted
+    queue_id: int
+    """By which clients know it."""
 
 
 class Popped(NamedTuple):
@@ -86,25 +82,34 @@ class Popped(NamedTuple):
 
     part: Part
     nonce: int
-    offsets: list[int]
-    encoded: list[bytes]
-    again: int
-    """How many of them were handed out before."""
+    messages: list[tuple[Seen, int]]
+    """In order, each with how often it was handed out so far."""
     left: int
     """Messages of the queue that were never handed out, about."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """Of its messages, ascending."""
+        return [one.offset for one, _ in self.messages]
+
+    def note(self, desk: PopDesk, group: str) -> None:
+        """Count its messages."""
+        desk.pops.note(group, "popped", len(self.messages))
+        desk.pops.note(group, "again", sum(count > 1 for _, count in self.messages))
 
 
 class Popping:
     """See the module; one for each request."""
 
-    __slots__ = ("_asked", "_context", "_error", "_pace", "_parts", "_pause_s", "_wait")
+    __slots__ = ("_asked", "_desk", "_error", "_pace", "_parts", "_pause_s", "_popper", "_wait")
 
-    def __init__(self, context: RemotingContext, asked: Asked, parts: Sequence[Part]) -> None:
+    def __init__(self, desk: PopDesk, popper: Popper, asked: Asked, parts: Sequence[Part]) -> None:
         """`parts` are the queues, in the order in which they are looked at."""
-        self._context = context
+        self._desk = desk
+        self._popper = popper
         self._asked = asked
         self._parts = parts
-        self._pace = Pace(context.broker.turns)
+        self._pace = Pace(desk.broker.turns)
         self._wait = ShareWait()
         self._error: PlatformError | None = None
         """Why a queue could not be looked at."""
@@ -118,7 +123,7 @@ class Popping:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._asked.wait_ms / 1000
-        pops = self._context.front.pops
+        pops = self._desk.pops
         pops.waiting += 1
         try:
             while True:
@@ -137,7 +142,7 @@ class Popping:
 
     @property
     def _has_gone(self) -> bool:
-        return self._context.connection.has_gone()
+        return self._popper.has_gone()
 
     @property
     def _is_over(self) -> bool:
@@ -149,23 +154,23 @@ class Popping:
         self._wait.clear()
         for part in self._parts:
             await self._pace.step()
-            self._context.broker.shares.watchers.watch(part.key, self._wait)
+            self._desk.broker.shares.watchers.watch(part.key, self._wait)
             part.hosted.park(self._wait, -1)
 
     def _leave(self) -> None:
         for part in self._parts:
-            self._context.broker.shares.watchers.leave(part.key, self._wait)
+            self._desk.broker.shares.watchers.leave(part.key, self._wait)
             part.hosted.leave(self._wait)
 
     async def _woken(self, deadline: float) -> None:
         """Wait for news, for the end of the time, or for the client to go."""
-        loop, broker = asyncio.get_running_loop(), self._context.broker
+        loop, broker = asyncio.get_running_loop(), self._desk.broker
         pause_s = self._pause_s
         until = deadline if pause_s is None else min(deadline, loop.time() + pause_s)
         while not self._has_gone and loop.time() < until:
             if await self._wait.until(min(GONE_CHECK_S, until - loop.time())):
                 break
-        if self._context.front.pops.waiting > FEW:
+        if self._desk.pops.waiting > FEW:
             await broker.turns.next()
 
     async def _look(self) -> Popped | None:
@@ -203,12 +208,14 @@ class Popping:
                 continue  # the log begins later by now
             if read.error is not None:
                 raise read.error
-            now = self._context.broker.shares.outlook(part.key)
+            now = self._desk.broker.shares.outlook(part.key)
             if isinstance(now, Unavailable) or not read.size:
                 return None
             if now.next_offset < outlook.next_offset:
                 continue  # something that was not read came back
             await self._pace.step(20)
+            if self._has_gone:
+                return None  # nobody would have what is handed out
             popped = self._hand_out(part, read)
             if not isinstance(popped, bool):
                 return popped
@@ -219,7 +226,7 @@ class Popping:
 
     async def _outlook(self, part: Part) -> Outlook | None:
         """Return what may be handed out, of a share that has begun and is not behind its log."""
-        shares, hosted = self._context.broker.shares, part.hosted
+        shares, hosted = self._desk.broker.shares, part.hosted
         hosted.check_still_led(-1)
         hosted.member.check_readable()
         outlook = shares.outlook(part.key)
@@ -230,29 +237,27 @@ class Popping:
             return None
         if outlook.start_offset < hosted.log.log_start_offset:
             start = hosted.log.log_start_offset
-            await moved(self._context.broker, part.key, start, Move.ADVANCE)
+            await moved(self._desk.broker, part.key, start, Move.ADVANCE)
             outlook = shares.outlook(part.key)
         return None if isinstance(outlook, Unavailable) else outlook
 
     async def _make_ready(self, part: Part, why: Unavailable) -> None:
         """Have a share loaded, or begun. Raises PopUnavailable where that can not be helped."""
-        broker = self._context.broker
+        broker = self._desk.broker
         has_place = broker.share_places.internal_partition_of(part.key) is not None
         why_not: WhyNot | None = Unavailable.NOT_STARTED
         if why is not Unavailable.NOT_STARTED and has_place:
             why_not = await ready(broker, part.key)
         if why_not is Unavailable.NOT_STARTED:
             asked = self._asked
-            why_not = await begin(
-                self._context, asked.group, part.key, part.found, is_from_end=asked.is_from_end
-            )
+            why_not = await begin(self._desk, asked.group, part.key, part.hosted, asked.begins)
         if why_not in {Unavailable.FULL, Unavailable.LOADING, Unavailable.NOT_HERE}:
             self._look_again(RETRY_S)
         elif why_not is not None:
             raise PopUnavailable(str(why_not.value))
 
     async def _read(self, part: Part, offset: int) -> PartitionRead:
-        broker, connection = self._context.broker, self._context.connection
+        broker, popper = self._desk.broker, self._popper
         key = (self._asked.topic.encode(), part.hosted.partition)
         read = PartitionRead(WantedPartition(key, offset, BYTES_MAX, -1, -1), part.hosted)
         read.clear()
@@ -269,7 +274,7 @@ class Popping:
             max_bytes=BYTES_MAX,
             on_done=end,
             consumer=Consumer(
-                room=connection, turn=partial(broker.look_ups.ask, connection), is_committed=True
+                room=popper, turn=partial(broker.look_ups.ask, popper), is_committed=True
             ),
         )
         # Where the client has gone there is no answer: only its end is told.
@@ -280,13 +285,13 @@ class Popping:
 
     def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""
-        asked, front = self._asked, self._context.front
-        place = Place(asked.topic, asked.topic_id, part.found, front.own_host())
-        looked = look(read, Wanted(asked.messages_max, asked.tags), place)
+        asked = self._asked
+        source = Source(asked.topic_id, part.hosted.partition)
+        looked = look(read, Wanted(asked.messages_max, asked.filter), source)
         wanted = WantedRecords(
             asked.member, len(looked.records), looked.end, asked.invisible_ms, looked.absent
         )
-        given = self._context.broker.shares.acquire(part.key, wanted)
+        given = self._desk.broker.shares.acquire(part.key, wanted)
         if isinstance(given, Unavailable):
             raise PopUnavailable(given.value)
         if not given.runs:
@@ -296,15 +301,12 @@ class Popping:
             self._accept(part, [(offset, given.nonce) for offset in unwanted], looked.end)
         if not kept:
             return True
-        encoded = [encoded_message(one, count, place) for one, count in kept]
-        offsets = [one.offset for one, _ in kept]
         left = max(int(read.high_watermark) - looked.end, 0)
-        again = sum(count > 1 for _, count in kept)
-        return Popped(part, given.nonce, offsets, encoded, again, left)
+        return Popped(part, given.nonce, kept, left)
 
     def _accept(self, part: Part, receipts: Sequence[tuple[int, int]], end: int) -> None:
         """Settle what is not wanted; where that is lost, it is looked at again."""
-        self._context.broker.shares.accept(part.key, receipts, end, _ignore)
+        self._desk.broker.shares.accept(part.key, receipts, end, _ignore)
 
 
 def _has_more(part: Part, outlook: Outlook) -> bool:
@@ -330,4 +332,4 @@ class Peeking(Popping):
         outlook = await self._outlook(part)
         if outlook is None or not outlook.room or not _has_more(part, outlook):
             return None
-        return Popped(part, 0, [], [], 0, 0)
+        return Popped(part, 0, [], 0)

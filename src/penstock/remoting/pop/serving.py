@@ -17,12 +17,12 @@ from penstock.base.invariant import InvariantViolation
 from penstock.broker.access import Operation, Resource
 from penstock.broker.coordinators.share_policies import share_group
 from penstock.remoting.errors import MalformedBody
-from penstock.remoting.gate import Found, check, find_topic, led_queue
+from penstock.remoting.gate import check, find_topic, led_queue
 from penstock.remoting.later.group_topics import retry_group
 from penstock.shares.state import ShareKey
 
 if TYPE_CHECKING:
-    from penstock.broker.partitions import HostedTopic
+    from penstock.broker.partitions import HostedPartition, HostedTopic
     from penstock.remoting.request import RemotingContext, Reply
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Popped(NamedTuple):
     """A queue, and the share that a group has of it."""
 
-    found: Found
+    hosted: HostedPartition
     key: ShareKey
 
 
@@ -55,12 +55,11 @@ def share_of(
     if queue_id < 0:
         raise MalformedBody("it names no queue")
     found = led_queue(context, topic, broker_name, queue_id)
-    return Popped(found, key_of(group, found))
+    return Popped(found.hosted, key_of(group, found.hosted))
 
 
-def key_of(group: str, found: Found) -> ShareKey:
+def key_of(group: str, hosted: HostedPartition) -> ShareKey:
     """Return the share that a group has of a queue."""
-    hosted = found.hosted
     return ShareKey(share_group(group), bytes(hosted.topic.topic_id), hosted.partition)
 
 

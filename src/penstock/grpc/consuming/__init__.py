@@ -1,0 +1,1 @@
+"""Consumers of gRPC: who they are, receipts, messages as they are delivered, what is renewed."""

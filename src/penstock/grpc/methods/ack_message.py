@@ -1,0 +1,134 @@
+"""AckMessage: messages that are processed; told once it is confirmed that none of them comes again.
+
+Each entry has its own outcome. Those of one partition are acknowledged together, and where some
+hold and some do not, the answer says MULTIPLE_RESULTS. To acknowledge what is over is no error.
+
+Source: RocketMQ's proxy `AckMessageActivity`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.base.errors import PlatformError
+from penstock.grpc.call import Call, Method
+from penstock.grpc.consuming.claims import Claimed, claimed
+from penstock.grpc.consuming.serving import serve
+from penstock.grpc.error_map import status_of
+from penstock.grpc.errors import Refused
+from penstock.grpc.gate import group_name, popped_topic, topic_name
+from penstock.grpc.proto.codec import decode
+from penstock.grpc.proto.messages import (
+    AckMessageEntry,
+    AckMessageRequest,
+    AckMessageResponse,
+    AckMessageResultEntry,
+    Status,
+)
+from penstock.grpc.statuses import Code
+from penstock.remoting.errors import BadReceipt
+from penstock.remoting.pop.saying import OVER, Said, refusal, tell_shares
+from penstock.shares.answers import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.broker.partitions import HostedPartition
+    from penstock.shares.messages import Answer
+    from penstock.shares.state import ShareKey
+
+ENTRIES_MAX: Final = 1_000
+"""Of one call; Java's and Python's have one."""
+_OK: Final = Status(code=Code.OK, message="OK")
+
+
+class _Acknowledging:
+    """The entries of one call, until each has its outcome."""
+
+    def __init__(self, call: Call, group: str, entries: Sequence[AckMessageEntry]) -> None:
+        self._call = call
+        self._group = group
+        self._entries = entries
+        self._outcomes: list[PlatformError | None] = [None] * len(entries)
+        self._open = len(entries)
+        """Entries whose numbers are not known yet, and then partitions that have not answered."""
+        self._of: dict[ShareKey, tuple[HostedPartition, list[tuple[int, int, int]]]] = {}
+        """By share: what is said, each with the entry's place, its offset and its number."""
+
+    def begin(self, claims: Sequence[Claimed | PlatformError]) -> None:
+        """Acknowledge; the call is answered once all have an outcome."""
+        renewals = self._call.client.front.renewals
+        for place, claim in enumerate(claims):
+            if isinstance(claim, PlatformError):
+                self._outcomes[place] = claim
+                self._resolved()
+            else:
+                use = partial(self._use, place, claim)
+                renewals.use(claim.key, claim.offset, claim.nonce, use)
+
+    def _use(self, place: int, claim: Claimed, nonce: int) -> None:
+        _, said = self._of.setdefault(claim.key, (claim.hosted, []))
+        said.append((place, claim.offset, nonce))
+        self._resolved()
+
+    def _resolved(self) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        self._open = len(self._of)
+        if not self._open:
+            self._end()
+        for key, (hosted, said) in self._of.items():
+            receipts = [(offset, nonce) for _, offset, nonce in said]
+            done = partial(self._answered, [place for place, _, _ in said])
+            later = partial(serve, self._call, "receipts")
+            tell_shares(self._call.client.broker, Said(hosted, key, receipts, done), later)
+
+    def _answered(self, places: Sequence[int], answer: Answer) -> None:
+        refused = refusal(answer) if answer.why_not is not None else None
+        for at, place in enumerate(places):
+            is_over = refused is None and answer.verdicts[at] is Verdict.LAPSED
+            self._outcomes[place] = BadReceipt(OVER) if is_over else refused
+        self._open -= 1
+        if not self._open:
+            self._end()
+
+    def _end(self) -> None:
+        statuses = [_OK if one is None else status_of(one) for one in self._outcomes]
+        pops, codes = self._call.client.front.desk.pops, {one.code for one in statuses}
+        taken = sum(one is None for one in self._outcomes)
+        pops.note(self._group, "acknowledged", taken)
+        pops.note(self._group, "refused", len(statuses) - taken)
+        status = statuses[0]
+        if len(codes) > 1:
+            status = Status(code=Code.MULTIPLE_RESULTS, message="MULTIPLE_RESULTS")
+        entries = [
+            AckMessageResultEntry(
+                message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=one
+            )
+            for entry, one in zip(self._entries, statuses, strict=True)
+        ]
+        if status.code != Code.OK:
+            self._call.client.front.refusals[status.code] += 1
+        self._call.reply(AckMessageResponse(status=status, entries=entries))
+
+
+def _handle(call: Call, message: bytes) -> None:
+    request = decode(AckMessageRequest, message)
+    client = call.client
+    group = group_name(client, request.group)
+    topic = popped_topic(client, group, topic_name(request.topic))
+    if not 0 < len(request.entries) <= ENTRIES_MAX:
+        raise Refused(Code.BAD_REQUEST, f"a request has 1 to {ENTRIES_MAX} entries")
+    client.front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
+    claims: list[Claimed | PlatformError] = []
+    for entry in request.entries:
+        try:
+            claims.append(claimed(topic, group, entry.receipt_handle))
+        except PlatformError as error:
+            claims.append(error)
+    _Acknowledging(call, group, request.entries).begin(claims)
+
+
+METHOD: Final = Method("AckMessage", _handle)
