@@ -8,15 +8,15 @@ RETRIES = ("tests/remoting/test_retries.py",)
 
 MUTANTS = (
     plant(
-        "later-delivered-again-and-again",
+        "later-delivered-by-who-was-master",
         AREA,
-        "a delayed message comes ten times a second",
+        "what was read in one mastership is delivered in the next one, a second time",
         (
             "remoting/later/delivery.py",
-            "            if due.next_offset > source.first:\n",
-            "            if due.next_offset < source.first:\n",
+            "is_other = member.leader_epoch != self.leader_epoch or hosted.log is not self.log\n",
+            "is_other = member.leader_epoch < self.leader_epoch\n",
         ),
-        kind=Kind.CLEARED,
+        kind=Kind.EPOCH,
         near=DELAYS,
     ),
     plant(

@@ -19,6 +19,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
 from simulator.clients.remoting import popper, puller
+from simulator.clients.remoting.asker import Asker
 from simulator.clients.remoting.popper import Popper
 from simulator.clients.remoting.producer import RemotingProducer
 from simulator.clients.remoting.puller import RETRY_TOPIC, Puller
@@ -49,7 +50,7 @@ Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
 
 
 class RemotingCast:
-    """`count` producers, as many of transactions, twice as many poppers, and a puller."""
+    """`count` producers, as many of transactions, twice as many poppers; a puller, an asker."""
 
     def __init__(self, simulation: Simulation, world: ClientWorld, count: int) -> None:
         def named(name: str) -> dict[str, Any]:
@@ -71,6 +72,7 @@ class RemotingCast:
             Popper(**named(f"popper{n}"), topic=TOPIC, notes=self.pops) for n in range(2 * count)
         ]
         self.puller = Puller(**named("puller"), topic=TOPIC)
+        self.asker = Asker(**named("asker"), topic=TOPIC)
         self.watcher = Watcher(
             world=world,
             random=simulation.random("remote-watcher"),
@@ -87,6 +89,7 @@ class RemotingCast:
         for each in self.poppers:
             start(each.name, [self._pop(each)])
         start("puller", [self._there(self.puller.run)])
+        start("asker", [self._there(self.asker.run)])
         start("remote-watcher", [self._there(self.watcher.run)])
         return writers
 
@@ -179,12 +182,12 @@ class RemotingCast:
         return [
             *self.watcher.clashes,
             *judge_sends(self.sends, reads, others, clock),
-            *judge_halves(
-                notes.halves, notes.decisions, seen, self._by_value(DISCARDED_TOPIC)
-            ),
+            *judge_halves(notes.halves, notes.decisions, seen, self._by_value(DISCARDED_TOPIC)),
             *judge_shares(self.pops, written),
             *judge_pops(self.pops, written, self._by_value(POPPED_LETTERS), DELIVERIES_MAX, clock),
             *judge_returns(self.puller.returned, retries.values(), letters.values(), clock),
             *judge_pulls(self.puller.notes[TOPIC], reads),
             *judge_pulls(self.puller.notes[RETRY_TOPIC], retries),
+            *judge_pulls(self.asker.notes, reads),
+            *self.asker.unwanted[:TOLD_MAX],
         ]

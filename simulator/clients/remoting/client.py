@@ -95,7 +95,7 @@ class RemotingClient:
             self._links[host] = known = opened
         return known
 
-    async def ask(  # noqa: PLR0913  what a request is made of
+    async def ask(
         self,
         topic: str,
         broker: str,

@@ -67,7 +67,7 @@ class RemotingLink:
         wait_s: float = ANSWER_SECONDS,
     ) -> Command:
         """Send a request and return its answer. Raises LinkFailed."""
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         opaque = self._send(code, fields, body, 0)
         self._asked[opaque] = answer
         try:
@@ -100,12 +100,15 @@ class RemotingLink:
     async def _read(self) -> None:
         try:
             while True:
-                size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
-                if size > ANSWER_BYTES_MAX:
-                    raise MalformedFrame(f"a frame of {size} bytes")
-                self._heard(decode_frame(memoryview(await self._reader.readexactly(size))))
+                self._heard(decode_frame(await self._frame()))
         except (OSError, asyncio.IncompleteReadError, MalformedFrame, LinkFailed) as error:
             self._end(repr(error))
+
+    async def _frame(self) -> memoryview:
+        size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
+        if size > ANSWER_BYTES_MAX:
+            raise LinkFailed(f"a frame of {size} bytes")
+        return memoryview(await self._reader.readexactly(size))
 
     def _heard(self, command: Command) -> None:
         if not command.is_answer:
