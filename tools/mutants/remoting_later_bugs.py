@@ -8,18 +8,6 @@ RETRIES = ("tests/remoting/test_retries.py",)
 
 MUTANTS = (
     plant(
-        "later-delivered-by-who-was-master",
-        AREA,
-        "what was read in one mastership is delivered in the next one, a second time",
-        (
-            "remoting/later/delivery.py",
-            "is_other = member.leader_epoch != self.leader_epoch or hosted.log is not self.log\n",
-            "is_other = member.leader_epoch < self.leader_epoch\n",
-        ),
-        kind=Kind.EPOCH,
-        near=DELAYS,
-    ),
-    plant(
         "later-a-second-early",
         AREA,
         "a delayed message comes before its time",

@@ -25,7 +25,6 @@ from simulator.run.topology import WALL_START_MS
 
 GROUP = "askers"
 IDLE_SECONDS = (0.1, 0.5)
-HAS_SUBSCRIPTION = 4
 EXPRESSION = f"{ORIGIN} IS NOT NULL AND {ORIGIN} <> '' AND NOT ({ORIGIN} IN ('x', 'y'))"
 
 
@@ -85,7 +84,11 @@ class Asker(RemotingClient):
         await self._ask(queue, RequestCode.UNREGISTER_CLIENT, {"clientID": self.name})
 
     async def _alone(self, queue: Queue) -> None:
-        which: dict[str, object] = {"topic": self.topic, "brokerName": queue.broker, "queueId": queue.queue_id}
+        which: dict[str, object] = {
+            "topic": self.topic,
+            "brokerName": queue.broker,
+            "queueId": queue.queue_id,
+        }
         body = {"consumerGroup": GROUP, "clientId": self.name, "mqSet": [which]}
         await self._ask(queue, RequestCode.LOCK_BATCH_MQ, {}, body)
         await self._ask(queue, RequestCode.UNLOCK_BATCH_MQ, {}, body)
@@ -95,8 +98,13 @@ class Asker(RemotingClient):
         await self._ask(queue, RequestCode.HEART_BEAT, {}, self._heartbeat())
         offset, is_more = 0, True
         while is_more:
-            fields = {"queueOffset": offset, "maxMsgNums": 32, "sysFlag": 0, "subVersion": 1}
-            fields |= {"commitOffset": 0, "suspendTimeoutMillis": 0, "expressionType": "SQL92"}
+            fields: dict[str, Any] = {"queueOffset": offset, "maxMsgNums": 32, "subVersion": 1}
+            fields |= {
+                "sysFlag": 0,
+                "commitOffset": 0,
+                "suspendTimeoutMillis": 0,
+                "expressionType": "SQL92",
+            }
             answer = await self._ask(queue, RequestCode.PULL_MESSAGE, fields)
             is_found = answer.code == ResponseCode.SUCCESS
             is_more = is_found or answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY

@@ -8,7 +8,8 @@ Source: docs/adr/0122, 0127, 0132, 0134.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from random import Random
+from typing import Any, Protocol, TypeVar
 
 from penstock.controller.commands.topic_names import (
     DEAD_LETTER_PREFIX,
@@ -35,8 +36,6 @@ from simulator.history.remoting.pulls import judge_pulls, not_pulled
 from simulator.history.remoting.returns import judge_returns, not_back
 from simulator.history.remoting.sends import judge_sends, not_there, places_of
 from simulator.history.shares import ShareNotes, judge_shares
-from simulator.kernel.process import Process
-from simulator.kernel.simulation import Simulation
 
 TOPIC = "remote"
 RETRIES = RETRY_PREFIX + puller.GROUP
@@ -46,13 +45,20 @@ DELIVERIES_MAX = 4
 GROUP_RESOURCE, SET = 32, 0
 ALTER_VERSION = 1
 TOLD_MAX = 3
-Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
+Work = list[Coroutine[Any, Any, None]]
+Started = TypeVar("Started")
+
+
+class Draws(Protocol):
+    """Where clients have their randomness from."""
+
+    def random(self, name: str, /) -> Random: ...
 
 
 class RemotingCast:
     """`count` producers, as many of transactions, twice as many poppers; a puller, an asker."""
 
-    def __init__(self, simulation: Simulation, world: ClientWorld, count: int) -> None:
+    def __init__(self, simulation: Draws, world: ClientWorld, count: int) -> None:
         def named(name: str) -> dict[str, Any]:
             return {"world": world, "name": name, "random": simulation.random(name)}
 
@@ -79,8 +85,8 @@ class RemotingCast:
             topics=(TOPIC, RETRIES, RETURNED_LETTERS, POPPED_LETTERS, DISCARDED_TOPIC),
         )
 
-    def start(self, start: Start) -> list[Process]:
-        """Start them; returns the processes of those that write."""
+    def start(self, start: Callable[[str, Work], Started]) -> list[Started]:
+        """Start them, each in a process of its name; returns those that write."""
         writers = [start("remote-feeder", [self._there(self.feeder.run)])]
         writers += [start(one.name, [self._there(one.run)]) for one in self.producers]
         writers += [start(one.name, [self._there(one.run)]) for one in self.transactors]
