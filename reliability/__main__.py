@@ -19,6 +19,7 @@ QUESTIONS = (
     "transaction_failovers",
     "late_requests",
     "share_failovers",
+    "remoting_failovers",
     "trials",
     "chaos",
 )

@@ -10,7 +10,7 @@ from penstock.controller.topic_config.local import LOCAL_BYTES, REMOTE
 from penstock.protocol.api_keys import ApiKey
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.history import Poll, Send
-from simulator.run.topology import KAFKA_PORT, TOPIC
+from simulator.run.topology import KAFKA_PORT, REMOTING_PORT, TOPIC
 
 METADATA_VERSION = 9
 PAUSE_SECONDS = (0.02, 0.15)
@@ -36,6 +36,10 @@ class ClientWorld:
     brokers: dict[int, str]
     """Broker id -> host."""
     partitions: int
+    addresses: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Where Kafka clients reach hosts; else by their name, at the port of the simulation."""
+    remoting: tuple[str, ...] = ()
+    """Where remoting clients reach brokers; empty: likewise."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """Settings of topics whose records may be in the object store alone."""
     is_stopping: bool = False
@@ -46,6 +50,11 @@ class ClientWorld:
     polls: list[Poll] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     """Answers that no broker may give."""
+
+    @property
+    def remoting_addresses(self) -> tuple[str, ...]:
+        """Where remoting clients reach brokers."""
+        return self.remoting or tuple(f"{host}:{REMOTING_PORT}" for host in self.brokers.values())
 
     def refuse(self, text: str, told_by: str = "") -> None:
         """Note an answer that may not be given, and which host gave it just now."""
@@ -82,7 +91,7 @@ async def open_link(world: ClientWorld, broker_id: int) -> BrokerLink:
     host = world.brokers.get(broker_id)
     if host is None:
         raise LinkFailed(f"broker {broker_id} is not known")
-    return await BrokerLink.open(host, KAFKA_PORT)
+    return await BrokerLink.open(*world.addresses.get(host, (host, KAFKA_PORT)))
 
 
 async def open_any(world: ClientWorld, draw: Random) -> BrokerLink:

@@ -18,6 +18,7 @@ _TLS = "of listeners with TLS, which a simulated connection does not carry; test
 _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
+_SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -41,6 +42,7 @@ EXCEPTIONS: dict[str, str] = {
     "access/subject.py:*": _TLS,
     "kafka/sasl/doors.py:certificate_door": _TLS,
     "kafka/sasl/doors.py:_by_certificate": _TLS,
+    "remoting/signed.py:*": _SIGNED,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

@@ -36,6 +36,7 @@ FLOORS: dict[str, Floor] = {
     "kafka": Floor(89, "none sends the longest requests, or reassigns"),
     "frames": Floor(96),
     "access": Floor(95),
+    "remoting": Floor(70, "most of SQL-92; tests/remoting and tests/compat judge expressions"),
     "replica": Floor(92),
     "runtime": Floor(90),
     COORDINATOR: Floor(92),

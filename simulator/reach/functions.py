@@ -12,7 +12,7 @@ from pathlib import Path
 ROOMS = (
     "replication", "raft", "storage", "controller", "coordinator", "groups", "assignors",
     "transactions", "shares", "broker", "kafka", "frames", "replica", "runtime",
-    "access",
+    "access", "remoting",
 )  # fmt: skip
 """Whose reach is told."""
 MARKED = (*ROOMS, "base", "configs", "record", "net", "node")

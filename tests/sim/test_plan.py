@@ -123,6 +123,16 @@ def test_some_seeds_have_an_application_mixed_groups_and_an_inspector() -> None:
     assert len(SEEDS) // 5 < sum(shape.is_inspected for shape in shapes) < len(SEEDS) // 2
 
 
+def test_some_seeds_have_remoting_clients_where_clocks_are_right_and_positions_stay() -> None:
+    plans = [make_plan(seed) for seed in SEEDS]
+    having = [plan for plan in plans if plan.shape.remoting]
+    assert len(SEEDS) // 8 < len(having) < len(SEEDS) // 3
+    assert {plan.shape.remoting for plan in having} == {1, 2}
+    for plan in having:
+        assert plan.shape.group_kept_ms < 0
+        assert not any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+
+
 def test_some_seeds_have_sharers() -> None:
     sharers = [make_plan(seed).shape.sharers for seed in SEEDS]
     assert len(SEEDS) // 4 < sum(count > 0 for count in sharers) < len(SEEDS) // 2

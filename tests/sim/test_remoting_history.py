@@ -130,7 +130,7 @@ def test_what_becomes_of_half_messages_is_judged(
         (HALF, [COMMITTED, ROLLBACK], [], [], "committed, and is not there"),
     ],
 )
-def test_every_half_message_is_decided_in_the_end(  # noqa: PLR0913
+def test_every_half_message_is_decided_in_the_end(
     half: HalfSent, decisions: list[Decision], seen: list[Read], discarded: list[Read], told: str
 ) -> None:
     found = undecided([half], decisions, by_value(*seen), by_value(*discarded))

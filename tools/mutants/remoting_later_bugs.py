@@ -8,18 +8,6 @@ RETRIES = ("tests/remoting/test_retries.py",)
 
 MUTANTS = (
     plant(
-        "later-delivered-again-and-again",
-        AREA,
-        "a delayed message comes ten times a second",
-        (
-            "remoting/later/delivery.py",
-            "            if due.next_offset > source.first:\n",
-            "            if due.next_offset < source.first:\n",
-        ),
-        kind=Kind.CLEARED,
-        near=DELAYS,
-    ),
-    plant(
         "later-a-second-early",
         AREA,
         "a delayed message comes before its time",

@@ -8,7 +8,8 @@ Source: docs/adr/0122, 0127, 0132, 0134.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from random import Random
+from typing import Any, Protocol, TypeVar
 
 from penstock.controller.commands.topic_names import (
     DEAD_LETTER_PREFIX,
@@ -19,6 +20,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
 from simulator.clients.remoting import popper, puller
+from simulator.clients.remoting.asker import Asker
 from simulator.clients.remoting.popper import Popper
 from simulator.clients.remoting.producer import RemotingProducer
 from simulator.clients.remoting.puller import RETRY_TOPIC, Puller
@@ -34,8 +36,6 @@ from simulator.history.remoting.pulls import judge_pulls, not_pulled
 from simulator.history.remoting.returns import judge_returns, not_back
 from simulator.history.remoting.sends import judge_sends, not_there, places_of
 from simulator.history.shares import ShareNotes, judge_shares
-from simulator.kernel.process import Process
-from simulator.kernel.simulation import Simulation
 
 TOPIC = "remote"
 RETRIES = RETRY_PREFIX + puller.GROUP
@@ -45,13 +45,20 @@ DELIVERIES_MAX = 4
 GROUP_RESOURCE, SET = 32, 0
 ALTER_VERSION = 1
 TOLD_MAX = 3
-Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
+Work = list[Coroutine[Any, Any, None]]
+Started = TypeVar("Started")
+
+
+class Draws(Protocol):
+    """Where clients have their randomness from."""
+
+    def random(self, name: str, /) -> Random: ...
 
 
 class RemotingCast:
-    """`count` producers, as many of transactions, twice as many poppers, and a puller."""
+    """`count` producers, as many of transactions, twice as many poppers; a puller, an asker."""
 
-    def __init__(self, simulation: Simulation, world: ClientWorld, count: int) -> None:
+    def __init__(self, simulation: Draws, world: ClientWorld, count: int) -> None:
         def named(name: str) -> dict[str, Any]:
             return {"world": world, "name": name, "random": simulation.random(name)}
 
@@ -71,14 +78,15 @@ class RemotingCast:
             Popper(**named(f"popper{n}"), topic=TOPIC, notes=self.pops) for n in range(2 * count)
         ]
         self.puller = Puller(**named("puller"), topic=TOPIC)
+        self.asker = Asker(**named("asker"), topic=TOPIC)
         self.watcher = Watcher(
             world=world,
             random=simulation.random("remote-watcher"),
             topics=(TOPIC, RETRIES, RETURNED_LETTERS, POPPED_LETTERS, DISCARDED_TOPIC),
         )
 
-    def start(self, start: Start) -> list[Process]:
-        """Start them; returns the processes of those that write."""
+    def start(self, start: Callable[[str, Work], Started]) -> list[Started]:
+        """Start them, each in a process of its name; returns those that write."""
         writers = [start("remote-feeder", [self._there(self.feeder.run)])]
         writers += [start(one.name, [self._there(one.run)]) for one in self.producers]
         writers += [start(one.name, [self._there(one.run)]) for one in self.transactors]
@@ -87,6 +95,7 @@ class RemotingCast:
         for each in self.poppers:
             start(each.name, [self._pop(each)])
         start("puller", [self._there(self.puller.run)])
+        start("asker", [self._there(self.asker.run)])
         start("remote-watcher", [self._there(self.watcher.run)])
         return writers
 
@@ -179,12 +188,12 @@ class RemotingCast:
         return [
             *self.watcher.clashes,
             *judge_sends(self.sends, reads, others, clock),
-            *judge_halves(
-                notes.halves, notes.decisions, seen, self._by_value(DISCARDED_TOPIC)
-            ),
+            *judge_halves(notes.halves, notes.decisions, seen, self._by_value(DISCARDED_TOPIC)),
             *judge_shares(self.pops, written),
             *judge_pops(self.pops, written, self._by_value(POPPED_LETTERS), DELIVERIES_MAX, clock),
             *judge_returns(self.puller.returned, retries.values(), letters.values(), clock),
             *judge_pulls(self.puller.notes[TOPIC], reads),
             *judge_pulls(self.puller.notes[RETRY_TOPIC], retries),
+            *judge_pulls(self.asker.notes, reads),
+            *self.asker.unwanted[:TOLD_MAX],
         ]

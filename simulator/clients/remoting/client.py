@@ -37,7 +37,7 @@ class Queue(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Queues of a topic, and the hosts of masters by the names of their sets."""
+    """Queues of a topic, and the addresses of masters by the names of their sets."""
 
     queues: tuple[Queue, ...]
     masters: Mapping[str, str]
@@ -54,15 +54,14 @@ class RemotingClient:
     binary_share: float = BINARY_SHARE
     """Of connections whose headers are binary."""
     _links: dict[str, RemotingLink] = field(default_factory=dict)
-    """By host."""
+    """By address."""
     _routes: dict[str, Route] = field(default_factory=dict)
     """By topic."""
 
     async def route(self, topic: str) -> Route:
         """Return the route of a topic, looked for if it is not known. Raises LinkFailed."""
         if topic not in self._routes:
-            host = self.random.choice(list(self.world.brokers.values()))
-            link = await self.link(host)
+            link = await self.link(self.random.choice(self.world.remoting_addresses))
             answer = await link.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
             if answer.code != ResponseCode.SUCCESS:
                 raise LinkFailed(f"no route of {topic}: {answer.remark}")
@@ -75,27 +74,27 @@ class RemotingClient:
 
     async def master(self, topic: str, broker: str) -> RemotingLink:
         """Return a link to the master of a set that has queues of a topic. Raises LinkFailed."""
-        host = (await self.route(topic)).masters.get(broker)
-        if host is None:
+        address = (await self.route(topic)).masters.get(broker)
+        if address is None:
             raise LinkFailed(f"{broker} has no master in the route of {topic}")
-        return await self.link(host)
+        return await self.link(address)
 
-    async def link(self, host: str) -> RemotingLink:
-        """Return a link to a host. Raises LinkFailed."""
-        known = self._links.get(host)
+    async def link(self, address: str) -> RemotingLink:
+        """Return a link to a broker. Raises LinkFailed."""
+        known = self._links.get(address)
         if known is None or known.is_closed:
             is_binary = self.random.random() < self.binary_share
             how = Serialisation.BINARY if is_binary else Serialisation.JSON
-            opened = await RemotingLink.open(host, self.on_request, how)
+            opened = await RemotingLink.open(address, self.on_request, how)
             # Another task of this client may have opened one meanwhile.
-            other = self._links.get(host)
+            other = self._links.get(address)
             if other is not None and not other.is_closed:
                 opened.close()
                 return other
-            self._links[host] = known = opened
+            self._links[address] = known = opened
         return known
 
-    async def ask(  # noqa: PLR0913  what a request is made of
+    async def ask(
         self,
         topic: str,
         broker: str,
@@ -131,7 +130,7 @@ class RemotingClient:
 
 def _route_of(told: Any) -> Route:
     masters = {
-        one["brokerName"]: one["brokerAddrs"][_MASTER].partition(":")[0]
+        one["brokerName"]: one["brokerAddrs"][_MASTER]
         for one in told["brokerDatas"]
         if _MASTER in one["brokerAddrs"]
     }

@@ -1,6 +1,6 @@
 """A remoting connection on the event loop: many requests under way, and those of the broker.
 
-    link = await RemotingLink.open(host, on_request)
+    link = await RemotingLink.open("host:port", on_request)
     answer = await link.call(RequestCode.HEART_BEAT, {}, body)
     link.throw(...)                        one-way: nobody answers
 
@@ -15,7 +15,6 @@ from penstock.remoting.errors import MalformedFrame
 from penstock.remoting.wire.command import ONE_WAY, Command, Serialisation
 from penstock.remoting.wire.frame import decode_frame, encode_frame
 from simulator.clients.wire import ANSWER_BYTES_MAX, ANSWER_SECONDS, CONNECT_SECONDS, LinkFailed
-from simulator.run.topology import REMOTING_PORT
 
 _LENGTH_BYTES = 4
 OnRequest = Callable[["RemotingLink", Command], None]
@@ -26,12 +25,12 @@ class RemotingLink:
 
     def __init__(
         self,
-        host: str,
+        address: str,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         on_request: OnRequest,
         serialisation: Serialisation,
     ) -> None:
-        self.host = host
+        self.address = address
         self._reader, self._writer = streams
         self._on_request = on_request
         self._serialisation = serialisation
@@ -43,15 +42,16 @@ class RemotingLink:
 
     @classmethod
     async def open(
-        cls, host: str, on_request: OnRequest, serialisation: Serialisation = Serialisation.JSON
+        cls, address: str, on_request: OnRequest, serialisation: Serialisation = Serialisation.JSON
     ) -> Self:
         """Connect. Raises LinkFailed."""
+        host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                streams = await asyncio.open_connection(host, REMOTING_PORT)
+                streams = await asyncio.open_connection(host, int(port))
         except (OSError, TimeoutError) as error:
-            raise LinkFailed(f"{host}:{REMOTING_PORT}: {error!r}") from error
-        return cls(host, streams, on_request, serialisation)
+            raise LinkFailed(f"{address}: {error!r}") from error
+        return cls(address, streams, on_request, serialisation)
 
     @property
     def is_closed(self) -> bool:
@@ -67,7 +67,7 @@ class RemotingLink:
         wait_s: float = ANSWER_SECONDS,
     ) -> Command:
         """Send a request and return its answer. Raises LinkFailed."""
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         opaque = self._send(code, fields, body, 0)
         self._asked[opaque] = answer
         try:
@@ -100,12 +100,15 @@ class RemotingLink:
     async def _read(self) -> None:
         try:
             while True:
-                size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
-                if size > ANSWER_BYTES_MAX:
-                    raise MalformedFrame(f"a frame of {size} bytes")
-                self._heard(decode_frame(memoryview(await self._reader.readexactly(size))))
+                self._heard(decode_frame(await self._frame()))
         except (OSError, asyncio.IncompleteReadError, MalformedFrame, LinkFailed) as error:
             self._end(repr(error))
+
+    async def _frame(self) -> memoryview:
+        size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
+        if size > ANSWER_BYTES_MAX:
+            raise LinkFailed(f"a frame of {size} bytes")
+        return memoryview(await self._reader.readexactly(size))
 
     def _heard(self, command: Command) -> None:
         if not command.is_answer:
@@ -119,7 +122,7 @@ class RemotingLink:
         """Close, and return the error to raise."""
         self._end(reason)
         self._pump.cancel()
-        return LinkFailed(f"{self.host}: {reason}")
+        return LinkFailed(f"{self.address}: {reason}")
 
     def close(self) -> None:
         """Close; again: no effect."""
@@ -132,4 +135,4 @@ class RemotingLink:
         self._writer.close()
         for answer in self._asked.values():
             if not answer.done():
-                answer.set_exception(LinkFailed(f"{self.host}: {reason}"))
+                answer.set_exception(LinkFailed(f"{self.address}: {reason}"))

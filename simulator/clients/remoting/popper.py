@@ -159,7 +159,9 @@ class Popper(RemotingClient):
         }
 
     async def _ack(self, one: Had) -> None:
-        await self._settle(one.receipt.broker_name, [one], RequestCode.ACK_MESSAGE, self._named(one))
+        await self._settle(
+            one.receipt.broker_name, [one], RequestCode.ACK_MESSAGE, self._named(one)
+        )
 
     async def _ack_all(self, broker: str, had: Sequence[Had]) -> None:
         """Acknowledge what one answer has, which is of one queue."""
@@ -187,7 +189,7 @@ class Popper(RemotingClient):
         answer = await self.ask(self.topic, broker, code, fields, body)
         # Of a batch that is refused, some may have been taken: nothing is known of it.
         is_taken = answer.code == ResponseCode.SUCCESS
-        is_known = is_taken or count == 1 and answer.code == ResponseCode.NO_MESSAGE
+        is_known = is_taken or (count == 1 and answer.code == ResponseCode.NO_MESSAGE)
         told_ns = now_ns() if is_known else None
         for number in range(at, at + count):
             settled = self.notes.settled[number]

@@ -65,7 +65,7 @@ class Puller(RemotingClient):
     async def _turn(self, topic: str) -> None:
         route = await self.route(topic)
         if self.random.random() < BEATS_SHARE:
-            await self._beat(route.masters)
+            await self._beat()
             self._routes.pop(topic, None)  # a retry topic gets more queues
         for queue in route.queues:
             try:
@@ -73,12 +73,12 @@ class Puller(RemotingClient):
             except LinkFailed as error:
                 self.failed(error)
 
-    async def _beat(self, brokers: "dict[str, str] | object") -> None:
+    async def _beat(self) -> None:
         topics = [{"topic": one, "subString": "*"} for one in (self.topic, RETRY_TOPIC)]
         group = {"groupName": GROUP, "subscriptionDataSet": topics}
         body = msgspec.json.encode({"clientID": self.name, "consumerDataSet": [group]})
-        for host in self.world.brokers.values():
-            link = await self.link(host)
+        for address in self.world.remoting_addresses:
+            link = await self.link(address)
             await link.call(RequestCode.HEART_BEAT, {}, body)
 
     def _named(self, topic: str, queue: Queue) -> dict[str, object]:

@@ -82,6 +82,8 @@ class Transactor(RemotingClient):
                 for broker in sorted((await self.route(self.topic)).masters):
                     link = await self.master(self.topic, broker)
                     await link.call(RequestCode.HEART_BEAT, {}, body)
+                # Whoever was master takes heartbeats, too: only a route tells of another one.
+                self._routes.pop(self.topic, None)
             except LinkFailed as error:
                 self.failed(error)
             await self.idle(BEAT_SECONDS)
@@ -115,7 +117,9 @@ class Transactor(RemotingClient):
             "fromTransactionCheck": "false",
             "bname": queue.broker,
         }
-        hows = {"commit": [COMMIT], "rollback": [ROLLBACK], "both": [COMMIT, ROLLBACK]}.get(fate, [])
+        hows = {"commit": [COMMIT], "rollback": [ROLLBACK], "both": [COMMIT, ROLLBACK]}.get(
+            fate, []
+        )
         self.random.shuffle(hows)
         link = await self.master(self.topic, queue.broker)
         if len(hows) == 1 and self.random.random() < ONE_WAY_SHARE:
@@ -142,9 +146,7 @@ class Transactor(RemotingClient):
         if answer.code == ResponseCode.SUCCESS:
             self.notes.decisions[at] = self.notes.decisions[at]._replace(is_taken=True)
 
-    def _throw(
-        self, link: RemotingLink, value: str, how: int, named: Mapping[str, object]
-    ) -> None:
+    def _throw(self, link: RemotingLink, value: str, how: int, named: Mapping[str, object]) -> None:
         self._note(value, how)
         link.throw(RequestCode.END_TRANSACTION, {**named, "commitOrRollback": how})
 

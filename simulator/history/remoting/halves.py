@@ -73,9 +73,7 @@ def _twice(halves: Iterable[HalfSent], seen: Reads, discarded: Reads) -> Iterato
                 yield f"half message {one.value} is {what} {len(there[one.value])} times"
 
 
-def _too_early(
-    halves: Iterable[HalfSent], asked: Mapping[str, int], seen: Reads
-) -> Iterator[str]:
+def _too_early(halves: Iterable[HalfSent], asked: Mapping[str, int], seen: Reads) -> Iterator[str]:
     for one in halves:
         for there in seen.get(one.value, ())[:1]:
             if one.value not in asked:

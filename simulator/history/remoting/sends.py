@@ -36,7 +36,9 @@ def judge_sends(
         *some([*_twice(sends, places)]),
         *some([*_early(sends, places, clock)]),
         *some([*_changed(reads.values(), known)]),
-        *some([f"{value} was sent by nobody" for value in places if value not in known | {*others}]),
+        *some(
+            [f"{value} was sent by nobody" for value in places if value not in known | {*others}]
+        ),
     ]
 
 
@@ -63,9 +65,7 @@ def _twice(sends: Iterable[Sent], places: Mapping[str, list[Read]]) -> Iterator[
             yield f"{one.value} was sent once, and is at {[each.place for each in there]}"
 
 
-def _early(
-    sends: Iterable[Sent], places: Mapping[str, list[Read]], clock: Clock
-) -> Iterator[str]:
+def _early(sends: Iterable[Sent], places: Mapping[str, list[Read]], clock: Clock) -> Iterator[str]:
     for one in sends:
         earliest_ms = clock.earliest_ms(one.asked_ns, one.delay_ms)
         for there in places.get(one.value, []) if one.delay_ms else []:
