@@ -15,6 +15,7 @@ from penstock.node.identity import LOCK_NAME
 from penstock.node.pages import build_info
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.settings import NodeSettings
+from tests.access.certificates import Authority
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -198,6 +199,45 @@ def test_who_may_come_in_from_other_machines_is_said(
     settings_file.write_text(text + more.replace("CLOSED", closed))
     _, _, rows = examined(capsys, settings_file)
     (row,) = [row for row in rows if row["check"] == "clients"]
+    assert row["state"] == state
+    assert said in row["finding"]
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "state", "said"),
+    [
+        ("127.0.0.1", "", "ok", "this machine alone reads metrics"),
+        ("192.0.2.1", "", "look", "security.listener_security_protocol_map=metrics:SSL"),
+        ("192.0.2.1", "TLS", "ok", "other machines read /health and /ready alone"),
+        ("192.0.2.1", "TLS ASKS", "ok", "other machines need a certificate to read metrics"),
+        ("192.0.2.1", "TLS OPEN", "look", "security.open_listeners permits it"),
+        ("192.0.2.1", "BROKEN", "wrong", "can not be used together"),
+        ("127.0.0.1", "TLS TAKEN", "look", "does not answer with this certificate"),
+    ],
+)
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_who_may_read_the_pages_is_said(capsys, settings_file, host, more, state, said):
+    authority = Authority(settings_file.parent / "ca")
+    certificate, key = authority.issue("node", "/CN=node")
+    texts = {
+        "TLS": f'ssl_certificate_file = "{certificate}"\nssl_key_file = "{key}"\n',
+        "BROKEN": f'ssl_certificate_file = "{key}"\nssl_key_file = "{key}"\n',
+        "ASKS": f'ssl_authority_file = "{authority.file}"\nssl_client_auth = "requested"\n',
+        "OPEN": 'open_listeners = ["metrics"]\n',
+        "TAKEN": "",
+    }
+    security = "".join(texts[word] for word in more.split())
+    if security:
+        security = f'[security]\nlistener_security_protocol_map = ["metrics:SSL"]\n{security}'
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if "TAKEN" not in more:
+            server.close()
+        own = f'metrics_host = "{host}"\nmetrics_port = {port}\n'
+        text = settings_file.read_text().replace("metrics_port = 0\n", own)
+        settings_file.write_text(text + security)
+        _, _, rows = examined(capsys, settings_file)
+    (row,) = [row for row in rows if row["check"] == "pages"]
     assert row["state"] == state
     assert said in row["finding"]
 

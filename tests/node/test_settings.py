@@ -138,7 +138,7 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
         ),
         (
             '[security]\nopen_listeners = ["remoting"]',
-            "security names listener remoting, which is not there: the node has kafka",
+            "security names listener remoting, which is not there: the node has kafka, metrics",
         ),
     ],
 )

@@ -11,6 +11,9 @@ from typing import NamedTuple
 FIRST_LISTENER = "kafka"
 """Name of the listener that `node.host` and `node.port` open."""
 
+PAGES_LISTENER = "metrics"
+"""Name by which `security` knows the HTTP port of `node.metrics_host` and `node.metrics_port`."""
+
 LISTENERS_MAX = 16
 """Listeners of one broker besides its first: all brokers hold all of them in memory."""
 

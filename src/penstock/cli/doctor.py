@@ -36,6 +36,8 @@ TIMEX_BYTES = 512
 TIME_ERROR = 5
 """The result of adjtimex while the clock is not synchronised."""
 CONNECT_SECONDS_MAX = 1.0
+HEALTH_SECONDS = 3.0
+HEALTH_BYTES_MAX = 1 << 20
 NOT_TOLD = 0
 """In place of a process id."""
 
@@ -104,6 +106,7 @@ def examine(
             yield from ports(wanted_ports(setting, number, is_cluster=planned > 1), setting)
         yield secret(setting, nodes=planned)
         yield clients(setting)
+        yield pages(setting)
         yield from connections(setting)
         yield from cluster_id(setting)
     yield host_name(settings[0])
@@ -306,6 +309,65 @@ def clients(settings: "NodeSettings") -> Found:
     if there:
         return Found("clients", State.OK, "prove who they are, and may do what rules permit")
     return Found("clients", State.OK, "this machine alone reaches the node")
+
+
+def pages(settings: "NodeSettings") -> Found:
+    """Check who may read the pages of the HTTP port."""
+    from penstock.base.endpoints import PAGES_LISTENER
+    from penstock.node.access.exposure import is_of_this_machine
+
+    node = settings.node
+    if not node.metrics_port:
+        return Found("pages", State.OK, "node.metrics_port is 0: there are none")
+    if settings.security.pages_have_tls:
+        return pages_over_tls(settings)
+    if is_of_this_machine(node.metrics_host):
+        return Found("pages", State.OK, "this machine alone reads metrics")
+    where = f"{node.metrics_host}:{node.metrics_port}"
+    text = f"everybody who reaches {where} reads metrics, with names of topics and clients: set"
+    say = f"{text} security.listener_security_protocol_map={PAGES_LISTENER}:SSL"
+    return Found("pages", State.LOOK, say)
+
+
+def pages_over_tls(settings: "NodeSettings") -> Found:
+    """Check the certificate, ask for a page, and say who may read others."""
+    from penstock.base.endpoints import PAGES_LISTENER
+    from penstock.node.access.certificates import tls_context
+
+    security = settings.security
+    own = security.of_listener(PAGES_LISTENER)
+    where = f"{settings.node.metrics_host}:{settings.node.metrics_port}"
+    try:
+        tls_context(own)
+    except ConfigError as error:
+        return Found("pages", State.WRONG, str(error))
+    if not answers_over_tls(settings):
+        text = f"{where} is taken, and /health does not answer with this certificate: restart it"
+        return Found("pages", State.LOOK, text)
+    if PAGES_LISTENER in security.open_listeners:
+        text = f"everybody who reaches {where} reads metrics: security.open_listeners permits it"
+        return Found("pages", State.LOOK, text)
+    if own.ssl_client_auth == "none":
+        text = "other machines read /health and /ready alone, since no certificate is asked for"
+        return Found("pages", State.OK, text)
+    return Found("pages", State.OK, "other machines need a certificate to read metrics")
+
+
+def answers_over_tls(settings: "NodeSettings") -> bool:
+    """Whether what listens at the HTTP port answers with this certificate; True if nobody does."""
+    import asyncio
+
+    from penstock.cli.launch.launcher import reachable_host
+    from penstock.cli.machine.http_get import get, tls_of_pages
+
+    address = reachable_host(settings.node.metrics_host), settings.node.metrics_port
+    try:
+        socket.create_connection(address, CONNECT_SECONDS_MAX).close()
+    except OSError:
+        return True
+    tls = tls_of_pages(settings.security)
+    asked = get(address, "/health", seconds=HEALTH_SECONDS, bytes_max=HEALTH_BYTES_MAX, tls=tls)
+    return bool(asyncio.run(asked).status)
 
 
 def connections(settings: "NodeSettings") -> Iterator[Found]:

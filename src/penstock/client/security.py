@@ -175,9 +175,10 @@ class ClientSecurity:
         """Return the socket, over TLS where the protocol has it. Raises ConfigError, OSError."""
         if not self.has_tls:
             return connected
-        return self._context().wrap_socket(connected, server_hostname=host)
+        return self.tls_context().wrap_socket(connected, server_hostname=host)
 
-    def _context(self) -> ssl.SSLContext:
+    def tls_context(self) -> ssl.SSLContext:
+        """Return how the client shakes hands. Raises ConfigError."""
         try:
             context = ssl.create_default_context(cafile=self.authority_file or None)
             if self.certificate_file:

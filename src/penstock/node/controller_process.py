@@ -86,7 +86,7 @@ class ControllerProcess:
             )
         raise_descriptor_limit()
         self._http = await serve_pages(
-            self._settings.node, self._readiness, self._plane, self.metrics_page
+            self._settings, self._readiness, self._plane, self.metrics_page
         )
         self._readiness.enter("metadata")
         self._plane.open(self._directory)

@@ -183,7 +183,7 @@ class Node:
         been opened to `stop`.
         """
         raise_descriptor_limit()
-        served = self._settings.node, self._readiness, self._plane
+        served = self._settings, self._readiness, self._plane
         self._http = await serve_pages(*served, self.metrics_page, self._broker)
         self._readiness.enter("metadata")
         self._plane.open(self._directories[0])

@@ -18,9 +18,10 @@ import sys
 import time
 from dataclasses import dataclass
 
+from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from penstock.cli.launch.node_process import ended, say
-from penstock.cli.machine.http_get import NO_ANSWER, Answer, get
+from penstock.cli.machine.http_get import NO_ANSWER, Answer, get, tls_of_pages
 from penstock.cli.machine.plan import ANY_CORE, MachinePlan, PlannedNode
 
 PAGE_BYTES_MAX = 8 << 20
@@ -159,11 +160,16 @@ class SupervisedNode:
         """Return what the node answers for a path of its metrics port."""
         if not self.is_running:
             return NO_ANSWER
+        try:
+            tls = tls_of_pages(self.planned.settings.security)
+        except ConfigError:  # its certificate is being replaced
+            return NO_ANSWER
         return await get(
             self.planned.metrics_address,
             path,
             seconds=self._patience.page_s,
             bytes_max=PAGE_BYTES_MAX,
+            tls=tls,
         )
 
     def leave_down(self) -> None:

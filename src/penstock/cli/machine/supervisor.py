@@ -22,6 +22,7 @@ from penstock.cli.machine.pages import MachinePages
 from penstock.cli.machine.plan import MachinePlan
 from penstock.cli.machine.rolling import Rolling
 from penstock.cli.machine.supervised_node import Patience, SupervisedNode
+from penstock.node.pages.reading import pages_access, without_rules
 from penstock.runtime.io.end_signals import end_signals
 from penstock.runtime.io.http_server import HttpServer
 
@@ -54,7 +55,10 @@ class Supervisor:
             return await self._run()
 
     async def _run(self) -> int:
-        server = HttpServer(self._pages.pages)
+        settings = self._plan.nodes[0].settings
+        strict = without_rules(settings.access)
+        access = pages_access(settings.security, lambda: strict)
+        server = HttpServer(self._pages.pages, context=access.context, refuse=access.refuse)
         await server.start(self._plan.host, self._plan.port)
         lives = [asyncio.create_task(node.keep_running()) for node in self._nodes]
         for life in lives:

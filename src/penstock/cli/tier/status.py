@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -9,19 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.cli.connect import CommandFailed
+from penstock.cli.connect import CommandFailed, client_security
 from penstock.cli.operator import DATA_DEFAULT, ConfigOption, DataOption
 from penstock.cli.output import Output, OutputOption, Row, print_json, print_rows
 
 if TYPE_CHECKING:
     from penstock.cli.machine.http_get import Answer
 
-Address = tuple[str, int]
+HTTPS = "https://"
 PAGE_BYTES_MAX = 64 << 20
 """Some 150,000 partitions."""
 ANSWER_SECONDS = 15.0
 PORT_MAX = 65_535
 OK = 200
+FORBIDDEN = 403
 PARTITION_COLUMNS = (
     *("topic", "partition", "replica_set", "start", "local_start", "tier_start", "tier_end"),
     *("log_end", "runs", "tier_bytes", "lag_records", "lag_bytes", "waits_for"),
@@ -35,8 +37,18 @@ SUM_COLUMNS = ("partitions", "runs", "tier_bytes", "lag_records", "lag_bytes")
 
 NodesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="HOST:PORT", help="Metrics ports of nodes (node.metrics_port)."),
+    typer.Argument(
+        metavar="[https://]HOST:PORT", help="Metrics ports of nodes (node.metrics_port)."
+    ),
 ]
+
+
+class Asked(NamedTuple):
+    """A node's HTTP port, and how it is asked where that has TLS."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
 
 
 class Told(NamedTuple):
@@ -92,7 +104,7 @@ def _sum(rows: Sequence[Row], name: str) -> int:
     return sum(value for value in values if isinstance(value, int))
 
 
-def _addresses(nodes: Sequence[str], config: Path | None, data: Path) -> list[Address]:
+def _addresses(nodes: Sequence[str], config: Path | None, data: Path) -> list[Asked]:
     """Return the metrics ports to ask. Raises ConfigError."""
     if nodes:
         return [_address(text) for text in nodes]
@@ -102,25 +114,30 @@ def _addresses(nodes: Sequence[str], config: Path | None, data: Path) -> list[Ad
             f"{data} holds no cluster of `penstock up`: name the metrics ports of the nodes, or "
             "the settings of one with --config"
         )
+    from penstock.cli.machine.http_get import tls_of_pages
     from penstock.node.settings.settings import load_settings
 
     found = []
     for path in paths:
-        node = load_settings(path, environment=os.environ).node
+        settings = load_settings(path, environment=os.environ)
+        node = settings.node
         if not node.metrics_port:
             raise ConfigError(f"{path}: node.metrics_port is 0, so this node can not be asked")
-        found.append((node.metrics_host, node.metrics_port))
+        tls = tls_of_pages(settings.security)
+        found.append(Asked(node.metrics_host, node.metrics_port, tls))
     return found
 
 
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
+def _address(text: str) -> Asked:
+    """Return a node by its address; the client's file says whose certificate is trusted."""
+    host, _, port = text.removeprefix(HTTPS).rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
         raise ConfigError(f"{text!r} is no HOST:PORT of a node's metrics")
-    return host.strip("[]"), int(port)
+    tls = client_security().tls_context() if text.startswith(HTTPS) else None
+    return Asked(host.strip("[]"), int(port), tls)
 
 
-def _told(addresses: Sequence[Address]) -> Told:
+def _told(addresses: Sequence[Asked]) -> Told:
     import asyncio
 
     from penstock.cli.machine.http_get import get
@@ -128,14 +145,20 @@ def _told(addresses: Sequence[Address]) -> Told:
     async def ask() -> "list[Answer]":
         return await asyncio.gather(
             *(
-                get(one, "/tier", seconds=ANSWER_SECONDS, bytes_max=PAGE_BYTES_MAX)
+                get(
+                    (one.host, one.port),
+                    "/tier",
+                    seconds=ANSWER_SECONDS,
+                    bytes_max=PAGE_BYTES_MAX,
+                    tls=one.tls,
+                )
                 for one in addresses
             )
         )
 
     told = Told([], [], [], [], [])
     wanted: set[int] = set()
-    for (host, port), answer in zip(addresses, asyncio.run(ask()), strict=True):
+    for (host, port, _), answer in zip(addresses, asyncio.run(ask()), strict=True):
         name = f"{host}:{port}"
         if answer.status != OK:
             told.silent.append(f"{name} {_reason(answer.status)}")
@@ -151,6 +174,8 @@ def _told(addresses: Sequence[Address]) -> Told:
 def _reason(status: int) -> str:
     if not status:
         return "does not answer"
+    if status == FORBIDDEN:
+        return "tells it nobody from this machine without a certificate that may read it"
     return f"answers {status}: it is no node, or one of an earlier release"
 
 

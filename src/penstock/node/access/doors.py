@@ -14,6 +14,7 @@ from penstock.access.delegation import TokenSecrets
 from penstock.access.mapping import parse_rules
 from penstock.access.sasl import OAUTHBEARER
 from penstock.access.tokens import token_checker
+from penstock.base.endpoints import PAGES_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Cancellable
 from penstock.controller.commands.access import AlterScram
@@ -83,7 +84,7 @@ class NodeDoors:
             self._secrets = Watched("secret of delegation tokens", (path,), load)
             self._watched.append(self._secrets)
         for name, protocol in security.protocols().items():
-            if protocol is not SecurityProtocol.PLAINTEXT:
+            if name != PAGES_LISTENER and protocol is not SecurityProtocol.PLAINTEXT:
                 doors[name] = self._door(name, protocol, security.of_listener(name))
         if self._watched:
             self._timer = self._scheduler.call_later(LOOK_MS, self._look)

@@ -6,20 +6,22 @@ from functools import partial
 from penstock.broker.broker import Broker
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.readiness import Readiness
+from penstock.node.pages.reading import pages_access, without_rules
 from penstock.node.pages.status import status_page
 from penstock.node.pages.tier_status import tier_page
-from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.http_server import HttpServer, Page
 
 
 async def serve_pages(
-    node: NodeConfig,
+    settings: NodeSettings,
     readiness: Readiness,
     plane: ControlPlane,
     metrics_page: Callable[[], Page],
     broker: Broker | None = None,
 ) -> HttpServer | None:
-    """Open the port; None if the settings name none. Raises OSError."""
+    """Open the port; None if the settings name none. Raises ConfigError."""
+    node = settings.node
     if not node.metrics_port:
         return None
     pages: dict[str, Callable[[], Page | Awaitable[Page]]] = {
@@ -30,6 +32,9 @@ async def serve_pages(
     }
     if broker is not None:
         pages["/tier"] = partial(tier_page, broker)
-    server = HttpServer(pages)
+    strict = without_rules(settings.access)
+    authoriser = (lambda: strict) if broker is None else (lambda: broker.authoriser)
+    access = pages_access(settings.security, authoriser)
+    server = HttpServer(pages, context=access.context, refuse=access.refuse)
     await server.start(node.metrics_host, node.metrics_port)
     return server

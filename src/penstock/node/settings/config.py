@@ -76,7 +76,9 @@ class NodeConfig:
     containers, and give nodes of one computer the same."""
 
     metrics_host: Annotated[str, MinLen(1)] = "127.0.0.1"
-    """Address of the HTTP port with `/metrics`, `/health` and `/ready`."""
+    """Address of the HTTP port with `/metrics`, `/health` and `/ready`. Where other machines reach
+    it, `security.listener_security_protocol_map=metrics:SSL` says to whom it tells more than
+    `/health` and `/ready`."""
 
     metrics_port: Annotated[int, Ge(0), Le(PORT_MAX)] = 9404
     """Port of metrics and health; 0 switches it off."""

@@ -15,6 +15,7 @@ from penstock.access.mapping import parse_rules
 from penstock.access.sasl import MECHANISMS, OAUTHBEARER, PLAIN
 from penstock.access.scram import HASHES
 from penstock.access.tokens import KINDS, TokenRules
+from penstock.base.endpoints import PAGES_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.remoting.config import LISTENER_NAME as REMOTING_LISTENER
 
@@ -62,7 +63,8 @@ class SecurityConfig:
     """Protocols of listeners, each as `NAME:PROTOCOL` with `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or
     `SASL_SSL`; `kafka` is the listener of `node.host` and `node.port`. A listener that is not named
     here is `PLAINTEXT`: everybody is let in, and nobody is known. For `remoting`, the listener of
-    RocketMQ's clients, SASL means that they sign their requests by access keys."""
+    RocketMQ's clients, SASL means that they sign their requests by access keys. `metrics` is the
+    HTTP port, `PLAINTEXT` or `SSL`."""
 
     open_listeners: tuple[str, ...] = ()
     """Listeners that may let in everybody although other machines reach them, by name, as in
@@ -232,6 +234,11 @@ class SecurityConfig:
                 raise ConfigError(f"security.listener_security_protocol_map names {name} twice")
             found[name] = SecurityProtocol(protocol)
         return found
+
+    @property
+    def pages_have_tls(self) -> bool:
+        """Whether the HTTP port is asked over TLS."""
+        return self.protocols().get(PAGES_LISTENER) is SecurityProtocol.SSL
 
     def of_listener(self, name: str) -> "SecurityConfig":
         """Return the settings of one listener. Raises ConfigError."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.access.config import AccessConfig
-from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, NamedEndpoint
+from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, PAGES_LISTENER, NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
@@ -28,7 +28,7 @@ from penstock.grpc.config import GrpcConfig
 from penstock.net.limits import NetLimits
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
-from penstock.node.settings.security_config import SecurityConfig
+from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 from penstock.node.settings.sources import (
     Schema,
     SettingsTree,
@@ -85,6 +85,7 @@ class NodeSettings:
         names = {FIRST_LISTENER, *(one.name for one in self.bound_listeners())}
         protocols = self.security.protocols()
         _check_listeners_of_net(self.net, names)
+        names |= self._check_pages(names, protocols)
         mentioned = {*protocols, *self.security.open_listeners}
         mentioned |= {one.partition(".")[0] for one in self.security.listeners}
         if unknown := mentioned - names:
@@ -94,6 +95,23 @@ class NodeSettings:
             )
         for name, protocol in protocols.items():
             self.security.of_listener(name).check_listener(name, protocol)
+
+    def _check_pages(self, names: set[str], protocols: Mapping[str, SecurityProtocol]) -> set[str]:
+        """Return the name of the HTTP port, if there is one. Raises ConfigError."""
+        if not self.node.metrics_port:
+            return set()
+        if PAGES_LISTENER in names:
+            raise ConfigError(
+                f"node.listeners: {PAGES_LISTENER} is the port of node.metrics_port: give the other"
+                " one another name"
+            )
+        protocol = protocols.get(PAGES_LISTENER, SecurityProtocol.PLAINTEXT)
+        if protocol.has_sasl:
+            raise ConfigError(
+                f"listener {PAGES_LISTENER} is {protocol}: readers of its pages can not use SASL;"
+                f" make it SSL, with {PAGES_LISTENER}.ssl_client_auth=requested"
+            )
+        return {PAGES_LISTENER}
 
     def bound_listeners(self) -> tuple[NamedEndpoint, ...]:
         """Return the listeners for clients, of either protocol, beside the first, as bound."""

@@ -16,6 +16,9 @@ came before it. Both have a share of the loop: after a page no other one is made
 long as it took, and so with requests. So a flood takes two fifths of the loop at most, whoever
 sends it. A request waits for rests of requests only, so pages never delay those of ALWAYS.
 
+With TLS (http_tls.py) a client has shaken hands before it takes one of these places. Who may read
+which page, but those of ALWAYS, is asked of `refuse`, where one is given.
+
     /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
 
@@ -32,6 +35,9 @@ from typing import NamedTuple
 import h11
 
 from penstock.base.errors import ConfigError
+from penstock.net.sockets import host_of
+from penstock.net.tls.doors import TlsContext
+from penstock.runtime.io.http_tls import HttpTls
 
 REQUEST_BYTES_MAX = 16_384
 REQUEST_TIMEOUT_S = 5.0
@@ -60,6 +66,19 @@ class Page(NamedTuple):
     content_type: str
     body: bytes
 
+
+class Reader(NamedTuple):
+    """Who asks for a page."""
+
+    host: str
+    own_host: str
+    """The address of this machine that it has connected to."""
+    certificate: bytes = b""
+    """That of the client (DER), which has been checked; empty if it has sent none."""
+
+
+Refuse = Callable[[Reader], str]
+"""Returns why a client may not read pages but those of ALWAYS; an empty text if it may."""
 
 Pages = Mapping[str, Callable[[], Page | Awaitable[Page]]]
 """By exact path. Awaiting a page counts against the request's time limit."""
@@ -108,9 +127,19 @@ class _Share:
 class HttpServer:
     """Serves `pages` by exact path until it is stopped."""
 
-    def __init__(self, pages: Pages, worked: Callable[[], float] = time.thread_time) -> None:
-        """`worked` returns the CPU seconds of the thread that serves."""
+    def __init__(
+        self,
+        pages: Pages,
+        worked: Callable[[], float] = time.thread_time,
+        *,
+        context: TlsContext | None = None,
+        refuse: Refuse | None = None,
+    ) -> None:
+        """`worked` returns the CPU seconds of the thread that serves; `context` is that of TLS."""
         self._pages = pages
+        self._context, self._refuse = context, refuse
+        self.tls: HttpTls | None = None
+        """Who shakes hands; None without TLS, and before `start`."""
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, str] = {}
         """Connections with their address, oldest first."""
@@ -125,7 +154,7 @@ class HttpServer:
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError if the address cannot be bound."""
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, backlog=ACCEPTED_MAX)
+            self._server = await self._listen(host, port)
         except OSError as error:
             raise ConfigError(
                 f"metrics address {host}:{port} can not be used: {_reason(error)}; change "
@@ -135,12 +164,23 @@ class HttpServer:
             with socket.socket(fileno=os.dup(listening.fileno())) as same:
                 same.listen(BACKLOG)
 
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        if self._context is None:
+            return await asyncio.start_server(self._serve, host, port, backlog=ACCEPTED_MAX)
+        loop = asyncio.get_running_loop()
+        self.tls = HttpTls(self._context, self._serve)
+        return await loop.create_server(self.tls.protocol, host, port, backlog=ACCEPTED_MAX)
+
     def stop(self) -> None:
         """Stop listening."""
         if self._server is not None:
             self._server.close()
+        if self.tls is not None:
+            self.tls.stop()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, certificate: bytes = b""
+    ) -> None:
         if len(self._open) >= CONNECTIONS_MAX and not (
             self._end_one(self._silent) or self._end_one(self._untaken(asked=False))
         ):
@@ -151,7 +191,7 @@ class HttpServer:
         writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all is taken
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                await self._answer(reader, writer)
+                await self._answer(reader, writer, certificate)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await writer.drain()
         except (TimeoutError, OSError):
@@ -178,13 +218,20 @@ class HttpServer:
         self._unread.pop(writer, None)
         self._asked.discard(writer)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, certificate: bytes
+    ) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         request = await self._read_request(connection, reader)
         if writer not in self._open:  # it has made room for another one
             return
         self._silent.pop(writer, None)
-        page = await self._find(request, writer) if isinstance(request, h11.Request) else request
+        page: Page | None
+        if isinstance(request, h11.Request):
+            reads = Reader(_address(writer), _address(writer, "sockname"), certificate)
+            page = await self._find(request, writer, reads)
+        else:
+            page = request
         if page is None:
             return
         self._unread[writer] = None
@@ -216,7 +263,9 @@ class HttpServer:
                 continue
             return event if isinstance(event, h11.Request) else None
 
-    async def _find(self, request: h11.Request, writer: asyncio.StreamWriter) -> Page:
+    async def _find(
+        self, request: h11.Request, writer: asyncio.StreamWriter, reads: Reader
+    ) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
             return Page(405, TEXT, b"only GET and HEAD\n")
         path = request.target.split(b"?")[0].decode("ascii", "replace")
@@ -224,6 +273,8 @@ class HttpServer:
         if page is None:
             known = " ".join(sorted(self._pages))
             return Page(404, TEXT, f"not found; there is {known}\n".encode())
+        if path not in ALWAYS and self._refuse and (why := self._refuse(reads)):
+            return Page(403, TEXT, f"{why}\n".encode())
         if path in ALWAYS:
             made = page()
         elif self._has_place():
@@ -259,7 +310,7 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
 
 
-def _address(writer: asyncio.StreamWriter) -> str:
-    """Return the address of a connection; an empty string if it is closed already."""
-    peer = writer.get_extra_info("peername")
-    return str(peer[0]) if peer else ""
+def _address(writer: asyncio.StreamWriter, of: str = "peername") -> str:
+    """Return an address of a connection; an empty string if it is closed already."""
+    found = writer.get_extra_info(of)
+    return host_of(found) if found else ""
