@@ -43,7 +43,7 @@ def topic(node: LiveNode) -> bytes:
 
 
 def shares(node: LiveNode) -> list[ShareKey]:
-    return node.call(lambda: [*node.broker.shares.keys()])
+    return node.call(lambda: [*node.broker.shares.here.keys()])
 
 
 def has_place(node: LiveNode) -> bool:

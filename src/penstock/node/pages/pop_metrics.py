@@ -51,7 +51,7 @@ def pop_metrics(front: RemotingFront) -> Iterator[Metric]:
 def _held(front: RemotingFront) -> Counter[tuple[str, str]]:
     held: Counter[tuple[str, str]] = Counter()
     shares = front.broker.shares
-    for key in islice(_popped(shares.keys()), SHARES_MAX):
+    for key in islice(_popped(shares.here.keys()), SHARES_MAX):
         described = shares.describe(key)
         if isinstance(described, Unavailable):
             continue
