@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Position, TopicPartition
+from penstock.base.ids import LeaderEpoch, Position, TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.errors import CorruptFile, LogBusy
@@ -204,7 +204,7 @@ class SecondLevel:
         return ExtentSearch(self._place, extents, start, limit)
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self, partition: PartitionLog, leader_epoch: LeaderEpoch, done: EpochEndFound
     ) -> None:
         """Look into the notes of the extents; see PartitionStore."""
         extents = list(self._held.of(partition.topic_partition, partition.log_start_offset))
