@@ -43,9 +43,6 @@ _CORE += " groups housekeeper inspection protocol quotas raft record replica rep
 _CORE += " storage tier transactions"
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
-_LONG = "controller/topic_config/table net/connection storage/recover/recovery"
-_LONG += " storage/second_level/store shares/coordinator shares/share transactions/coordinator"
-LONG_FILES = frozenset(f"src/penstock/{name}.py" for name in _LONG.split())
 
 BANNED_IMPORTS = {
     "asyncio": "take a Scheduler or Offload port",
@@ -167,8 +164,7 @@ def check_length(source: Source) -> Iterator[Finding]:
     """Keep functions, files and handlers short enough to read."""
     if not source.path.endswith((".py", ".pyx")):
         return
-    is_held = source.path.startswith("src/") and source.path not in LONG_FILES
-    limit = SOURCE_LINES_MAX if is_held else FILE_LINES_MAX
+    limit = SOURCE_LINES_MAX if source.path.startswith("src/") else FILE_LINES_MAX
     limit, lines = HANDLER_LINES_MAX if source.is_handler else limit, source.text.count("\n")
     if lines > limit:
         yield Finding(source.path, 1, "length", f"{lines} lines, at most {limit}: split it")

@@ -34,11 +34,11 @@ from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, METADATA_LEVELS
 from penstock.controller.metadata.records import ResourceType
 from penstock.controller.session import StatusAnswer, TransferRequest
+from penstock.controller.topic_config.describe import broker_defaults
 from penstock.controller.topic_config.local import REMOTE
 from penstock.controller.topic_config.table import (
     UNCLEAN,
     TopicSettings,
-    broker_defaults,
     needs_level_2,
 )
 from penstock.node.node import Node

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from penstock.base.ids import LeaderEpoch
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
@@ -34,7 +35,7 @@ def test_a_fetch_of_two_sets_asks_for_each_whether_its_master_still_is_one() -> 
         cluster.nodes[0].produce(b"x")
         cluster.replicate()
         hosted = cluster.nodes[0].broker.partitions.find("events", 0)
-        wanted = SessionPartition((b"events", 0), 0, 1 << 20, -1, -1)
+        wanted = SessionPartition((b"events", 0), 0, 1 << 20, LeaderEpoch(-1), LeaderEpoch(-1))
         reads += [PartitionRead(wanted, hosted), PartitionRead(wanted, hosted)]
     clusters[1].nodes[0].member.may_read = lambda: False
     broker = clusters[0].nodes[0].broker

@@ -271,7 +271,7 @@ def test_raw_batches_are_still_refused_where_they_were_cleaned() -> None:
     member = Cleaner(passes=1)
     question = BatchesRequest(
         replica_set_id=SET,
-        leader_epoch=4,
+        leader_epoch=LeaderEpoch(4),
         topic_id=KEY.topic_id,
         partition=KEY.partition,
         offset=0,

@@ -90,7 +90,7 @@ class Broker:
 
     def stored(self, key: TopicPartition, first: int, end: int) -> None:
         """Let the tier have offsets of a partition."""
-        run = Clerk.run(ObjectName(CLUSTER, 1, 1, 1), key, first, end)
+        run = Clerk.run(ObjectName(CLUSTER, 1, LeaderEpoch(1), 1), key, first, end)
         manifest = Manifest()
         manifest.apply(EventGroup(Kind.COPY, key, (run,)))
         assert self.metadata_of_tier is not None
@@ -116,7 +116,7 @@ def test_what_was_reserved_for_a_topic_that_is_gone_is_somebodys_work() -> None:
     broker = Broker({})
     metadata = broker.metadata_of_tier
     assert metadata is not None
-    fenced = metadata.apply(Fence(1, 3, b"n"), 0)
+    fenced = metadata.apply(Fence(1, LeaderEpoch(3), b"n"), 0)
     assert isinstance(fenced, Fenced)
     assert not broker.source().is_wanted
     metadata.apply(Reserve(fenced.tenure, 1, 1), 0)
@@ -174,7 +174,9 @@ def test_what_this_mastership_appends_is_of_its_epoch(broker: Broker) -> None:
     broker.append()
     after = source.own(KEY)
     assert after.epochs == (*before.epochs, (log.leader_epoch, end))
-    run = Clerk.run(ObjectName(CLUSTER, 1, int(log.leader_epoch), 1), KEY, end, end + 1)
+    run = Clerk.run(
+        ObjectName(CLUSTER, 1, LeaderEpoch(int(log.leader_epoch)), 1), KEY, end, end + 1
+    )
     manifest = Manifest()
     manifest.apply(EventGroup(Kind.COPY, KEY, (run,)))
     assert agreed_end(manifest.snapshot(), after) == end + 1

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ProducerEpoch, ProducerId
-from penstock.broker.append.markers import append_marker
+from penstock.base.ids import CoordinatorEpoch, LeaderEpoch, ProducerEpoch, ProducerId
+from penstock.broker.append.markers import ANY_EPOCH, append_marker
 from penstock.broker.append.transactional import guard_of, let_go, note_opened
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.errors import CoordinatorFenced
@@ -119,15 +119,19 @@ class World:
         coordinator: int = 3,
         version: int = 1,
         commits: bool = True,
-        **asked: int,
+        number: int = NO_NUMBER,
+        leader_epoch: LeaderEpoch = ANY_EPOCH,
     ) -> int:
         """End the producer's transaction; returns how many offsets that took."""
         before = self.hosted.log.log_end_offset
         append_marker(
             self.hosted,
-            TransactionEnd(ProducerId(P), ProducerEpoch(epoch), coordinator, commits),
+            TransactionEnd(
+                ProducerId(P), ProducerEpoch(epoch), CoordinatorEpoch(coordinator), commits
+            ),
             version,
-            **asked,
+            number=number,
+            leader_epoch=leader_epoch,
         )
         self.run()
         return int(self.hosted.log.log_end_offset - before)
@@ -306,7 +310,11 @@ def test_a_partition_that_is_led_elsewhere_takes_no_marker(world: World) -> None
     world.send(0)
     world.cluster.lead(1)
     with pytest.raises(NotMaster):
-        append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
+        append_marker(
+            world.hosted,
+            TransactionEnd(ProducerId(P), ProducerEpoch(0), CoordinatorEpoch(3), True),
+            1,
+        )
 
 
 def test_too_few_in_step_take_no_marker() -> None:
@@ -373,7 +381,7 @@ def test_a_marker_that_another_mastership_was_asked_for_is_refused(
     world.cluster.lead(0)
     world.send(0)
     with pytest.raises(error):
-        world.mark(leader_epoch=world.hosted.member.leader_epoch + by)
+        world.mark(leader_epoch=LeaderEpoch(world.hosted.member.leader_epoch + by))
     assert world.mark(leader_epoch=world.hosted.member.leader_epoch) == 1
 
 

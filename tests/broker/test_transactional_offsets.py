@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
 from penstock.broker.append.verification import Verification, WantedPartition
 from penstock.broker.partitions import HostedPartition
@@ -90,7 +90,11 @@ class World:
 
     def end(self, *, commits: bool, producer: int = P, epoch: int = 0) -> None:
         append_marker(
-            self.hosted, TransactionEnd(ProducerId(producer), ProducerEpoch(epoch), 3, commits), 1
+            self.hosted,
+            TransactionEnd(
+                ProducerId(producer), ProducerEpoch(epoch), CoordinatorEpoch(3), commits
+            ),
+            1,
         )
         self.run()
 
@@ -144,7 +148,9 @@ def test_positions_count_once_the_marker_is_confirmed(world: World) -> None:
     assert code(world.send(5)) is Code.NONE
     assert world.committed() == (-1, Code.NONE)
     assert world.committed(is_stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
-    append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
+    append_marker(
+        world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), CoordinatorEpoch(3), True), 1
+    )
     assert world.committed(is_stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
     world.run()
     assert world.committed(is_stable=True) == (5, Code.NONE)
@@ -299,7 +305,9 @@ def test_a_marker_is_heard_that_comes_before_the_groups_are_shown(world: World) 
     world.node = world.cluster.nodes[1]
     world.cluster.world.run()
     assert world.committed()[1] is Code.COORDINATOR_LOAD_IN_PROGRESS
-    append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
+    append_marker(
+        world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), CoordinatorEpoch(3), True), 1
+    )
     world.run()
     assert world.committed(is_stable=True) == (5, Code.NONE)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import Any
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.protocol.api_keys import ApiKey
@@ -51,7 +51,9 @@ def end(node: Node, producer_id: int, is_commit: bool, *, topic: str = EVENTS) -
     known = place.log.producers.known(ProducerId(producer_id))
     epoch = ProducerEpoch(0) if known is None else known.epoch
     append_marker(
-        place, TransactionEnd(ProducerId(producer_id), epoch, 3, is_commit), SAME_EPOCH_VERSION
+        place,
+        TransactionEnd(ProducerId(producer_id), epoch, CoordinatorEpoch(3), is_commit),
+        SAME_EPOCH_VERSION,
     )
     return place.log.log_end_offset - 1
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.compaction.clean import LiveProducer
 from penstock.extents.layout import Aborted
 from penstock.record.batch import TRANSACTIONAL, read_header, stamp
@@ -76,7 +77,7 @@ class Log:
         first = self.open.pop(producer, NOTHING_OPEN)
         epoch = self.epochs.get(producer, 0) + bumps
         marker = build_marker(
-            Marker(is_commit, 3, first),
+            Marker(is_commit, CoordinatorEpoch(3), first),
             producer_id=producer,
             producer_epoch=epoch,
             timestamp_ms=now,

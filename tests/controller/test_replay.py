@@ -29,7 +29,7 @@ from penstock.controller.metadata.install import install
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
-from penstock.controller.topic_config.table import broker_defaults
+from penstock.controller.topic_config.describe import broker_defaults
 from tests.controller.cluster import Cluster
 
 _names = st.sampled_from(["a", "b", "a.b", "a_b", "..", "__consumer_offsets"])

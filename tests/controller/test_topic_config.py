@@ -6,13 +6,12 @@ from penstock.base.ids import ReplicaSetId
 from penstock.configs.entry import ConfigSource
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.controller.errors import InvalidConfig
+from penstock.controller.topic_config.describe import broker_defaults, describe
 from penstock.controller.topic_config.table import (
     SINCE_LEVEL_2,
     TOPIC_CONFIGS,
     TopicSettings,
-    broker_defaults,
     check_override,
-    describe,
     needs_level_2,
     resolve,
     take_facts,

@@ -5,6 +5,7 @@ Values with tagged fields that are not used here are read past them: they are Ka
 
 import pytest
 
+from penstock.base.ids import LeaderEpoch
 from penstock.groups import records
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.names import Kind
@@ -98,7 +99,7 @@ def test_a_classic_group_is_written_as_by_kafka() -> None:
     ],
 )
 def test_a_position_is_written_as_by_kafka(topic_id: bytes | None, told: str) -> None:
-    value = CommittedOffset(7, 2, "m", 9, topic_id)
+    value = CommittedOffset(7, LeaderEpoch(2), "m", 9, topic_id)
     assert records.encode_offset_value(value) == bytes.fromhex(told)
     assert records.decode_offset_value(bytes.fromhex(told)) == value
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import LeaderEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups import records
 from penstock.groups.records import (
@@ -58,7 +59,7 @@ def test_offset_key_bytes() -> None:
 
 
 def test_offset_value_bytes_without_and_with_topic_id() -> None:
-    value = CommittedOffset(7, 2, "m", 9)
+    value = CommittedOffset(7, LeaderEpoch(2), "m", 9)
     plain = struct.pack(">hqi", 3, 7, 2) + b"\x00\x01m" + struct.pack(">q", 9)
     assert records.encode_offset_value(value) == plain
     with_id = value._replace(topic_id=bytes(range(16)))

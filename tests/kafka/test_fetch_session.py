@@ -1,6 +1,7 @@
 from itertools import count
 from typing import Any
 
+from penstock.base.ids import LeaderEpoch
 from penstock.kafka.fetch.session import (
     PARTITION_BYTES,
     SESSION_BYTES,
@@ -30,7 +31,7 @@ def cache(capacity: int = 2, idle_ms_max: int = 100_000) -> FetchSessionCache:
 
 
 def wanted(key: tuple[bytes, int], offset: int = 0) -> SessionPartition:
-    return SessionPartition(key, offset, 1000, -1, -1)
+    return SessionPartition(key, offset, 1000, LeaderEpoch(-1), LeaderEpoch(-1))
 
 
 def partitions(number: int) -> list[SessionPartition]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import wait_until
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.coordinator.calls import BrokerNotReached
 from penstock.coordinator.share_calls import ShareBeginRequest, SharePlace
 from penstock.kafka.shares import admissions, fetching
@@ -43,7 +43,7 @@ def topic(node: LiveNode) -> bytes:
 
 
 def shares(node: LiveNode) -> list[ShareKey]:
-    return node.call(lambda: [*node.broker.shares.keys()])
+    return node.call(lambda: [*node.broker.shares.here.keys()])
 
 
 def has_place(node: LiveNode) -> bool:
@@ -178,13 +178,13 @@ def test_an_answer_holds_for_one_mastership_and_one_share(
     kept, key = admissions_of(node), ShareKey("g", topic, 0)
 
     def said() -> ErrorCode | None:
-        return kept.of(key, 7)
+        return kept.of(key, LeaderEpoch(7))
 
     assert node.call(said) is None
     assert node.until(lambda: said() is ErrorCode.NONE)
-    assert not node.call(lambda: kept.take(key, 8))
-    assert node.call(lambda: kept.take(key, 7))
-    assert not node.call(lambda: kept.take(key, 7))
+    assert not node.call(lambda: kept.take(key, LeaderEpoch(8)))
+    assert node.call(lambda: kept.take(key, LeaderEpoch(7)))
+    assert not node.call(lambda: kept.take(key, LeaderEpoch(7)))
     assert node.call(said) is None
 
 
@@ -249,11 +249,11 @@ def test_no_more_shares_are_asked_for_at_a_time_than_the_bound(
 
     def ask_for(group: str, count: int) -> int:
         for number in range(count):
-            assert kept.of(ShareKey(group, topic, number), 7) is None
+            assert kept.of(ShareKey(group, topic, number), LeaderEpoch(7)) is None
         return len(kept._said)
 
     assert node.call(lambda: ask_for("g", 100)) == 10
-    assert node.until(lambda: kept.of(ShareKey("g", topic, 9), 7) == UNKNOWN)
+    assert node.until(lambda: kept.of(ShareKey("g", topic, 9), LeaderEpoch(7)) == UNKNOWN)
     assert node.call(lambda: ask_for("h", 5)) == 10, "the oldest made room"
     assert node.call(lambda: not kept._queues or kept._asked <= 10)
     assert node.until(lambda: not kept._queues)

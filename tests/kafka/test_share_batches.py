@@ -1,5 +1,6 @@
 """What was read for a hand-out: which offsets are no records, which bytes go to the member."""
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.kafka.shares.batches import Acquired, bytes_of, look, ranges_of
 from penstock.record.batch import CONTROL, TRANSACTIONAL
 from penstock.record.build import Record, build_batch
@@ -23,7 +24,7 @@ def stored(first: int, count: int = 1, *, producer_id: int = -1, attributes: int
 
 
 def marker(first: int, producer_id: int, *, is_commit: bool) -> memoryview:
-    made = Marker(is_commit=is_commit, coordinator_epoch=0, first_offset=0)
+    made = Marker(is_commit=is_commit, coordinator_epoch=CoordinatorEpoch(0), first_offset=0)
     built = bytearray(build_marker(made, producer_id=producer_id, producer_epoch=0, timestamp_ms=0))
     built[:8] = first.to_bytes(8, "big")
     return memoryview(built)

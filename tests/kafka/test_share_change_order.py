@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, CoordinatorEpoch
 from penstock.broker.coordinators.share_places import SharePlaces
 from penstock.controller.commands.command import BeginMastership
 from penstock.coordinator.share_calls import (
@@ -44,7 +44,9 @@ def topic(node: LiveNode) -> bytes:
 
 def asked(kind: int, topic: bytes, offset: int = 0, epoch: int = NO_EPOCH) -> ShareChangeRequest:
     changes = (ShareChange(topic, 0, offset),)
-    return ShareChangeRequest(group="g", kind=kind, changes=changes, coordinator_epoch=epoch)
+    return ShareChangeRequest(
+        group="g", kind=kind, changes=changes, coordinator_epoch=CoordinatorEpoch(epoch)
+    )
 
 
 def change(node: LiveNode, *args: Any) -> tuple[int, ...]:

@@ -212,7 +212,7 @@ def test_a_deleted_topic_takes_its_shares_with_it(
     produce(client, "t", batch(b"a"))
     member = Member(client, topic)
     member.open(0)
-    assert node.call(lambda: len([*node.broker.shares.keys()])) == 1
+    assert node.call(lambda: len([*node.broker.shares.here.keys()])) == 1
     client.ask(20, 5, {"topic_names": ["t"], "timeout_ms": 5_000})
     assert part_of(member.fetch()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    assert node.until(lambda: not [*node.broker.shares.keys()])
+    assert node.until(lambda: not [*node.broker.shares.here.keys()])

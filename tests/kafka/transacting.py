@@ -32,7 +32,7 @@ def begin(node: LiveNode, client: RawClient, name: str = ID) -> Producer:
     """Return a producer of the id, once transactions are there."""
     find = {"key": name, "key_type": 1}
     client.ask(ApiKey.FIND_COORDINATOR, 1, find)
-    assert node.until(lambda: node.broker.transactions.partition_of(name) >= 0)
+    assert node.until(lambda: node.broker.transactions.here.partition_of(name) >= 0)
     assert node.until(lambda: not node.broker.transactions.is_loading)
     fields = {"transactional_id": name, "transaction_timeout": MINUTE_MS}
     told = client.ask(ApiKey.INIT_PRODUCER_ID, 1, fields)

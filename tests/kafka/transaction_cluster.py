@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, CoordinatorEpoch, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.metadata.image import ClusterImage
 from penstock.coordinator.calls import LinkLost, MarkersRequest, MarkersResponse
@@ -145,7 +145,7 @@ class TransactionCluster(Cluster):
             transactional_id=NAME,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
-            coordinator_epoch=self.leader_epoch(COORDINATOR_SET),
+            coordinator_epoch=CoordinatorEpoch(self.leader_epoch(COORDINATOR_SET)),
             is_commit=True,
             version=1,
             number=one.number,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.plain import kio_bytes, plain_fields
+from penstock.base.ids import LeaderEpoch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.fetch import (
@@ -39,9 +40,13 @@ def wanted(fields: dict[str, Any], version: int) -> list[FetchPartition]:
         FetchPartition(
             topic_key(topic, version),
             part.get("partition", 0),
-            part.get("current_leader_epoch", -1) if "current_leader_epoch" in names else -1,
+            LeaderEpoch(
+                part.get("current_leader_epoch", -1) if "current_leader_epoch" in names else -1
+            ),
             part.get("fetch_offset", 0),
-            part.get("last_fetched_epoch", -1) if "last_fetched_epoch" in names else -1,
+            LeaderEpoch(
+                part.get("last_fetched_epoch", -1) if "last_fetched_epoch" in names else -1
+            ),
             part.get("log_start_offset", -1) if "log_start_offset" in names else -1,
             part.get("partition_max_bytes", 0),
         )

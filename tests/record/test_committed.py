@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.record.batch import CONTROL, TRANSACTIONAL
 from penstock.record.build import Record, build_batch
 from penstock.record.committed import Aborted, committed_pieces
@@ -46,7 +47,7 @@ class _Log:
             self.committed += offsets
         elif offsets:
             self.aborted.append(Aborted(offsets[0], producer))
-        marker = Marker(is_commit, 0, offsets[0] if offsets else -1)
+        marker = Marker(is_commit, CoordinatorEpoch(0), offsets[0] if offsets else -1)
         batch = bytearray(
             build_marker(marker, producer_id=producer, producer_epoch=0, timestamp_ms=0)
         )

@@ -5,7 +5,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId, SessionId
+from penstock.base.ids import (
+    BrokerId,
+    CoordinatorEpoch,
+    LeaderEpoch,
+    ProducerEpoch,
+    ProducerId,
+    SessionId,
+)
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
 from penstock.coordinator.calls import (
     AskedPartition,
@@ -49,11 +56,13 @@ def markers(*counts: int) -> MarkersRequest:
             MarkerEntry(
                 producer_id=ProducerId(number),
                 producer_epoch=ProducerEpoch(3),
-                coordinator_epoch=9,
+                coordinator_epoch=CoordinatorEpoch(9),
                 is_commit=number % 2 == 0,
                 transaction_version=2,
                 number=5 + number,
-                partitions=tuple(MarkedPartition(bytes(16), each, 4) for each in range(count)),
+                partitions=tuple(
+                    MarkedPartition(bytes(16), each, LeaderEpoch(4)) for each in range(count)
+                ),
             )
             for number, count in enumerate(counts)
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.coordinator.unwritten import Unwritten
 from penstock.extents.reader import read_summary
 from penstock.runtime.tier.asking import OwnMetadata
@@ -111,7 +111,7 @@ class Node:
         clock = LoopClock()
         self.coordinator = TierCoordinator(clock, journal, cluster_id=CLUSTER, config=config)
         load(self.coordinator, journal.log(with_all=True))  # type: ignore[arg-type]
-        self.copier = Copier(Fence(SET, epoch, b"%d" % epoch), CLUSTER, log, TIMES)
+        self.copier = Copier(Fence(SET, LeaderEpoch(epoch), b"%d" % epoch), CLUSTER, log, TIMES)
         self.counters = CopyCounters()
         metadata = OwnMetadata(self.coordinator, lambda: 0)
         self.copying = Copying(
@@ -298,7 +298,7 @@ def test_an_older_mastership_ends_when_another_one_has_begun() -> None:
         bucket, journal = Bucket(), SyncingJournal()
         old = Node(log_of(9), journal, bucket)
         await old.has_copied()
-        old.coordinator.ask(0, Fence(SET, 2, b"2"), lambda _: None)
+        old.coordinator.ask(0, Fence(SET, LeaderEpoch(2), b"2"), lambda _: None)
         old.log.logs[KEYS[0]].extend(batch(at, epoch=1) for at in range(9, 20))
         old.copying.knock()
         await old.task

@@ -42,14 +42,14 @@ class Set:
                 delete_records=lambda _, offset: self.freed.append(int(offset)),
             ),
         )
-        run = Clerk.run(ObjectName(CLUSTER, SET, int(EPOCH), 1), KEY, 0, END)
+        run = Clerk.run(ObjectName(CLUSTER, SET, LeaderEpoch(int(EPOCH)), 1), KEY, 0, END)
         self._manifest = Manifest(Snapshot(1, 0, END, (run,)))
         self._meanwhile = meanwhile
 
     async def notes(self, run: Run) -> Notes:
         await asyncio.sleep(0)
         self._meanwhile(self)
-        return Notes(run.epochs, decided_end=END)
+        return Notes([(LeaderEpoch(epoch), start) for epoch, start in run.epochs], decided_end=END)
 
     def look(self) -> list[int]:
         """Free what may be freed; return the new log starts."""

@@ -9,7 +9,7 @@ import pytest
 from harness import s3_server
 from harness.log_world import DIRECTORY
 from harness.s3_server import S3Server
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.runtime.io.disk import FileDisk
 from penstock.runtime.io.object_store import open_directory, open_s3
 from penstock.runtime.tier.asking import OwnMetadata
@@ -97,7 +97,7 @@ class Master:
 
     def __init__(self, level: Level, journal: HeldJournal, epoch: int) -> None:
         self._source = LevelSource(level)
-        self._fence = Fence(SET, epoch, b"%d" % epoch)
+        self._fence = Fence(SET, LeaderEpoch(epoch), b"%d" % epoch)
         config = TierServiceConfig(times=TIMES)
         self.coordinator = TierCoordinator(LoopClock(), journal, cluster_id=CLUSTER, config=config)
         load(self.coordinator, journal.log(with_all=True))  # type: ignore[arg-type]

@@ -280,8 +280,8 @@ def test_a_deleted_share_is_forgotten_by_the_next_master_too() -> None:
     one = world()
     one.take(4)
     assert one.ask(lambda told: one.coordinator.delete(KEY, told)).why_not is None
-    assert [*one.coordinator.keys()] == []
-    assert [*one.elsewhere().coordinator.keys()] == []
+    assert [*one.coordinator.here.keys()] == []
+    assert [*one.elsewhere().coordinator.here.keys()] == []
     one.start(2)
     assert one.elsewhere().described()[:3] == (2, 2, 0)
 

@@ -163,13 +163,13 @@ def test_no_share_begins_where_there_is_no_memory_until_one_is_deleted() -> None
 
 def test_memory_is_told_and_comes_back_when_records_are_accepted() -> None:
     of = world(10 * CHUNK_BYTES)
-    before = of.coordinator.memory_bytes
+    before = of.coordinator.here.memory_bytes
     handed = of.take(2 * CELLS)
-    during = of.coordinator.memory_bytes
+    during = of.coordinator.here.memory_bytes
     assert during >= before + 2 * CHUNK_BYTES
-    assert of.elsewhere().coordinator.memory_bytes >= before + 2 * CHUNK_BYTES
+    assert of.elsewhere().coordinator.here.memory_bytes >= before + 2 * CHUNK_BYTES
     of.accept(handed)
     of.later(40_000)
-    assert of.coordinator.memory_bytes < before + 1_000
+    assert of.coordinator.here.memory_bytes < before + 1_000
     of.ask(lambda told: of.coordinator.delete(KEY, told))
-    assert of.coordinator.memory_bytes == 0
+    assert of.coordinator.here.memory_bytes == 0

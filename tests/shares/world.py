@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.records import JournalRecord
 from penstock.shares.answers import Claim, Say
@@ -74,9 +75,9 @@ class World:
 
     # What the coordinator asks
 
-    def epoch_of(self, partition: int) -> int:
+    def epoch_of(self, partition: int) -> CoordinatorEpoch:
         assert partition == 0
-        return self.epoch
+        return CoordinatorEpoch(self.epoch)
 
     def is_certain(self, partition: int) -> bool:
         assert partition == 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator.share_calls import ShareChangeKind, SharePlace
 from penstock.groups.assigned.currents import Current
 from penstock.groups.migration.claims import Claims
@@ -98,7 +99,7 @@ def test_shares_that_stay_where_they_are_are_found(monkeypatch: MonkeyPatch) -> 
     ) -> Any:
         if kind is ShareChangeKind.RESET:
             return {SharePlace(one.topic_id, one.partition): ErrorCode.NONE for one in changes}
-        return await right(self, group, kind, changes, epoch)
+        return await right(self, group, kind, changes, CoordinatorEpoch(epoch))
 
     monkeypatch.setattr(CalledShareMasters, "change", unmoved)
     assert any("shares of kept-" in one for one in found(SHARED))

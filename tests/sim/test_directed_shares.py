@@ -91,7 +91,7 @@ class Apart:
             f"broker {node._broker.broker_id}"
             for node in nodes
             if isinstance(node, Node)
-            for key in node._broker.shares.keys()  # noqa: SIM118  no mapping
+            for key in node._broker.shares.here.keys()  # noqa: SIM118  no mapping
             if key.group == self.group
         ]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import LeaderEpoch
 from penstock.broker.coordinators import hosting, rewrite
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.deadlines import Deadlines
@@ -136,7 +137,7 @@ KEY, PLACE = encode_offset_key("g", TopicKey("t", 3)), ("g", "t", 3)
 
 @pytest.mark.parametrize("topic_id", [None, b"id of some topic"])
 def test_a_position_is_read_as_it_was_written(topic_id: bytes | None) -> None:
-    value = encode_offset_value(CommittedOffset(7, 2, "some text", 5, topic_id))
+    value = encode_offset_value(CommittedOffset(7, LeaderEpoch(2), "some text", 5, topic_id))
     reading = read_log([(KEY, value)])
     assert reading.positions == {PLACE: Position(7, "some text", topic_id)}
     reading.take((KEY, None))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.tier.metadata.commands import Commit, Expected, Reserved, Tenure, Written
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest, Run, Snapshot
 from simulator.checks.tier.contents import problems_of
@@ -12,7 +12,7 @@ from tests.extents.files import SET, Part, batch, key
 from tests.tier.objects import name, put
 
 KEY = key(1, 0)
-FIRST, SECOND = Tenure(SET, 1, 1), Tenure(SET, 2, 2)
+FIRST, SECOND = Tenure(SET, LeaderEpoch(1), 1), Tenure(SET, LeaderEpoch(2), 2)
 
 
 def batches(first: int, end: int, size: int = 9) -> list[bytes]:
@@ -97,7 +97,7 @@ def test_a_commit_that_the_next_tenure_does_not_see_is_wrong(told: Told) -> None
 def test_two_manifests_behind_one_event_are_wrong(told: Told) -> None:
     one, other = told.put(1, 0, 3), told.put(2, 0, 4)
     told.promises.read(SECOND, KEY, told.snapshot(one))
-    told.promises.read(Tenure(SET, 3, 3), KEY, told.snapshot(other))
+    told.promises.read(Tenure(SET, LeaderEpoch(3), 3), KEY, told.snapshot(other))
     assert "leaves two manifests" in told.one_finding()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, make_batch, open_log, partition_number
-from penstock.base.ids import Offset, ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
@@ -44,7 +44,9 @@ class Case:
         self.world.run()
 
     def end(self, producer_id: int, *, commits: bool) -> None:
-        ended = TransactionEnd(ProducerId(producer_id), ProducerEpoch(0), 3, is_commit=commits)
+        ended = TransactionEnd(
+            ProducerId(producer_id), ProducerEpoch(0), CoordinatorEpoch(3), is_commit=commits
+        )
         self.log.transactions.append_marker(self.partition, ended)
         self.world.run()
 

@@ -219,7 +219,7 @@ class Part:
     def epoch_end(self, epoch: int) -> EpochEnd | None:
         answers: list[Any] = []
         self.second.find_epoch_end(
-            self.partition, epoch, lambda end, error: answers.append(error or end)
+            self.partition, LeaderEpoch(epoch), lambda end, error: answers.append(error or end)
         )
         self.world.run()
         (end,) = answers

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from harness.ids import as_epochs
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import Offset, Position, ProducerEpoch, ProducerId, TopicId, TopicPartition
+from penstock.base.ids import (
+    CoordinatorEpoch,
+    Offset,
+    Position,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+)
 from penstock.frames import frames
 from penstock.frames.frames import build_frame, check_body, check_header
 from penstock.storage.commit_log.snapshot import (
@@ -155,7 +163,7 @@ def test_files_without_transactions_are_those_that_earlier_releases_read(found):
         == b"PSIX\0\1"
     )
     assert encode_side(found.items())[:6] == b"PSSF\0\1"
-    producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2),), -1)}
+    producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2),), CoordinatorEpoch(-1))}
     snapshot = Snapshot(
         Position(123), True, Position(100), 7, 999, [Position(1)], as_epochs((1, 0)), [], producers
     )
@@ -262,7 +270,9 @@ def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
     state = PartitionState(
         TopicId(bytes(16)), 1, 2, Offset(3), Offset(4), Position(5), 6, Position(7), 8
     )
-    producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2), (3, 4, 5)), 3)}
+    producers = {
+        (2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2), (3, 4, 5)), CoordinatorEpoch(3))
+    }
     undecided = [Undecided(2, ProducerId(9), Offset(1), Position(2), Position(3))]
     snapshot = Snapshot(
         Position(123),

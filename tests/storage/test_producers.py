@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.log_world import make_batch
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.record.batch import read_header
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index import producers
@@ -234,10 +234,10 @@ def test_known_producers_are_those_of_the_asked_partitions_of_each_log(monkeypat
     parts = [*known_producers([asked, elsewhere])]
     assert [table for part in parts for table, _ in part] == [asked, asked, asked, elsewhere]
     assert [one for part in parts for _, one in part] == [
-        KnownProducer(ProducerId(0), ProducerEpoch(4), 12, 5, -1, -1),
-        KnownProducer(ProducerId(3), ProducerEpoch(4), 12, 5, -1, -1),
-        KnownProducer(ProducerId(4), ProducerEpoch(4), 12, 5, -1, -1),
-        KnownProducer(ProducerId(2), ProducerEpoch(4), 12, 6, -1, -1),
+        KnownProducer(ProducerId(0), ProducerEpoch(4), 12, 5, CoordinatorEpoch(-1), -1),
+        KnownProducer(ProducerId(3), ProducerEpoch(4), 12, 5, CoordinatorEpoch(-1), -1),
+        KnownProducer(ProducerId(4), ProducerEpoch(4), 12, 5, CoordinatorEpoch(-1), -1),
+        KnownProducer(ProducerId(2), ProducerEpoch(4), 12, 6, CoordinatorEpoch(-1), -1),
     ]
     assert max(map(len, parts)) <= 2
 
@@ -253,5 +253,7 @@ def test_producers_that_change_while_they_are_listed_are_told_as_they_are_then(m
     table.record(header(1, records=2, producer_id=2), 1)
     table.record(header(0, producer_id=9), 3)
     assert next(steps) == []
-    assert next(steps) == [(table, KnownProducer(ProducerId(2), ProducerEpoch(0), 2, 0, -1, -1))]
+    assert next(steps) == [
+        (table, KnownProducer(ProducerId(2), ProducerEpoch(0), 2, 0, CoordinatorEpoch(-1), -1))
+    ]
     assert next(steps, None) is None, "who began later is not told"

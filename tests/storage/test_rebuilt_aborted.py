@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, make_batch, open_log, partition_number
-from penstock.base.ids import Offset, ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.index.transactions import TransactionEnd
 from tests.storage.faulty_disk import FaultyDisk
@@ -31,7 +31,8 @@ def test_a_rebuilt_index_between_a_transaction_and_its_marker_does_not_end_the_s
     for _ in range(PLAIN):
         append((-1, -1, -1), 0, 1000)
     log.transactions.append_marker(
-        partition, TransactionEnd(ProducerId(7), ProducerEpoch(0), 1, is_commit=False)
+        partition,
+        TransactionEnd(ProducerId(7), ProducerEpoch(0), CoordinatorEpoch(1), is_commit=False),
     )
     for _ in range(PLAIN):
         append((-1, -1, -1), 0, 1000)
@@ -68,7 +69,8 @@ def test_a_search_on_the_disk_knows_what_was_aborted_in_a_segment_that_is_just_c
     for segment in log.parts.store.segments[:-1]:
         log.parts.reader.cache.drop_segment(segment.base)
     log.transactions.append_marker(
-        partition, TransactionEnd(ProducerId(7), ProducerEpoch(0), 1, is_commit=False)
+        partition,
+        TransactionEnd(ProducerId(7), ProducerEpoch(0), CoordinatorEpoch(1), is_commit=False),
     )
     while not log.parts.store.closing:
         append((-1, -1, -1), 0)

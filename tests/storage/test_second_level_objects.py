@@ -3,7 +3,7 @@
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, make_batch, open_log
-from penstock.base.ids import ProducerEpoch, ProducerId, TopicPartition
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from penstock.extents import writer
 from penstock.extents.check import check_extent_file
 from penstock.extents.layout import Entry
@@ -215,7 +215,9 @@ def test_the_notes_of_an_object_have_the_markers_that_are_in_it() -> None:
         for _ in range(150):
             append(-1)
         markers.append(partition.log_end_offset)
-        end = TransactionEnd(ProducerId(producer), ProducerEpoch(0), 1, is_commit=False)
+        end = TransactionEnd(
+            ProducerId(producer), ProducerEpoch(0), CoordinatorEpoch(1), is_commit=False
+        )
         log.transactions.append_marker(partition, end)
         world.run()
     for _ in range(300):

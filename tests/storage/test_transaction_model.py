@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from harness.log_world import SMALL, World, make_batch, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, Position, ProducerEpoch
+from penstock.base.ids import CoordinatorEpoch, LeaderEpoch, Position, ProducerEpoch
 from penstock.frames.run import Run
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.config import Retention
@@ -92,7 +92,9 @@ class TransactionsAgainstList(RuleBasedStateMachine):
     def end(self, number, producer_id, commits, bumps):
         known = self.partition(number).producers.known(producer_id)
         epoch = bumps if known is None else known.epoch + bumps
-        marker = TransactionEnd(producer_id, ProducerEpoch(int(epoch)), 3, commits)
+        marker = TransactionEnd(
+            producer_id, ProducerEpoch(int(epoch)), CoordinatorEpoch(3), commits
+        )
         self.add(
             number,
             producer_id,

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from harness.log_world import make_batch
-from penstock.base.ids import Offset, Position, ProducerId
+from penstock.base.ids import CoordinatorEpoch, Offset, Position, ProducerId
 from penstock.record.batch import read_header
 from penstock.record.marker import Marker, build_marker, read_marker
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
@@ -19,7 +19,10 @@ def header(sequence, *, epoch=0, producer_id=7):
 
 def marker(epoch, producer_id=7):
     batch = build_marker(
-        Marker(True, 1, 0), producer_id=producer_id, producer_epoch=epoch, timestamp_ms=5
+        Marker(True, CoordinatorEpoch(1), 0),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        timestamp_ms=5,
     )
     return read_header(memoryview(batch))
 
@@ -92,7 +95,7 @@ def test_the_transactions_of_a_dropped_partition_are_forgotten(states, table):
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("first", [-1, 0, 1 << 40])
 def test_a_marker_gives_back_what_it_was_made_of(is_commit, first):
-    made = Marker(is_commit, 9, first)
+    made = Marker(is_commit, CoordinatorEpoch(9), first)
     batch = memoryview(build_marker(made, producer_id=7, producer_epoch=3, timestamp_ms=5))
     found = read_header(batch)
     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 3, -1)

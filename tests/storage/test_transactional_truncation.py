@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, make_batch, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, LeaderEpoch, ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.config import Retention
 from penstock.storage.index.transactions import TransactionEnd
@@ -40,7 +40,9 @@ class Case:
             self.world.run()
 
     def end(self, producer_id: int) -> None:
-        ended = TransactionEnd(ProducerId(producer_id), ProducerEpoch(0), 3, is_commit=True)
+        ended = TransactionEnd(
+            ProducerId(producer_id), ProducerEpoch(0), CoordinatorEpoch(3), is_commit=True
+        )
         self.log.transactions.append_marker(self.partition, ended)
         self.world.run()
 

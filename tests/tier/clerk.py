@@ -1,6 +1,6 @@
 """A master that writes into the tier's metadata through its coordinator, a clock in its hand."""
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.unwritten import Unwritten
@@ -54,7 +54,7 @@ class Clerk:
         self.coordinator.ask(0, command, self.answers.append)
 
     def fence(self, leader_epoch: int, nonce: bytes = b"n") -> None:
-        self.ask(Fence(SET, leader_epoch, nonce))
+        self.ask(Fence(SET, LeaderEpoch(leader_epoch), nonce))
 
     def reserve(self, count: int = 1) -> None:
         if (held := self._tenure()) is not None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.reader import read_summary
 from penstock.tier.copies.transfer import put_object
 from penstock.tier.envelope import ENVELOPE_BYTES
@@ -17,7 +17,7 @@ ALL = Capabilities(creates=True, swaps=True)
 
 
 def name(object_id: int, leader_epoch: int = 1, replica_set_id: int = SET) -> ObjectName:
-    return ObjectName(CLUSTER, replica_set_id, leader_epoch, object_id)
+    return ObjectName(CLUSTER, replica_set_id, LeaderEpoch(leader_epoch), object_id)
 
 
 def put(bucket: Bucket, of: ObjectName, parts: Sequence[Part]) -> list[Run]:

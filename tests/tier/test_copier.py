@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.base.invariant import InvariantViolation
 from penstock.extents.layout import Entry
 from penstock.tier.copies import copier
@@ -62,7 +62,7 @@ class Round:
     def __init__(self, log: Log, metadata: TierMetadata | None = None, epoch: int = 1) -> None:
         self.log = log
         self.metadata = metadata or TierMetadata(CLUSTER, TIMES)
-        self.copier = Copier(Fence(SET, epoch, bytes([epoch])), CLUSTER, log, TIMES)
+        self.copier = Copier(Fence(SET, LeaderEpoch(epoch), bytes([epoch])), CLUSTER, log, TIMES)
         self.now_ms = 1000
 
     def ask(self) -> Command:
@@ -320,7 +320,7 @@ def tier(*epochs: tuple[int, int], end: int) -> Snapshot:
     """Return a tier with one run that has these epochs."""
     first = epochs[0][1]
     entry = Entry(*ONE, 0, first, end, *[0] * 11)
-    run = Run(ObjectName(CLUSTER, SET, 1, 1), entry, epochs, end)
+    run = Run(ObjectName(CLUSTER, SET, LeaderEpoch(1), 1), entry, epochs, end)
     return Snapshot(1, first, end, (run,))
 
 

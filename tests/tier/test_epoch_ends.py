@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import LeaderEpoch
 from penstock.tier.metadata.manifest import Manifest, Run
 from penstock.tier.read.epochs import epoch_end
 from simulator.kernel.object_store import Bucket
@@ -32,5 +33,5 @@ def test_an_end_is_that_of_the_largest_epoch_at_or_below(
     wanted, limit = data.draw(st.integers(0, 7)), data.draw(st.integers(1, len(epochs)))
     manifest = made(epochs, {cut for cut in cuts if cut < len(epochs)})
     below = [epoch for epoch in epochs if epoch <= wanted]
-    found = epoch_end(manifest, wanted, limit)
+    found = epoch_end(manifest, LeaderEpoch(wanted), limit)
     assert found == ((below[-1], min(len(below), limit)) if below else None)

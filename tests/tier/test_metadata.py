@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.layout import Entry
 from penstock.tier.metadata.commands import (
     Adopt,
@@ -46,7 +46,7 @@ class Service:
         self.request_id = 0
 
     def fence(self, leader_epoch: int, nonce: bytes = b"n") -> Tenure:
-        answer = self.apply(Fence(SET, leader_epoch, nonce))
+        answer = self.apply(Fence(SET, LeaderEpoch(leader_epoch), nonce))
         assert isinstance(answer, Fenced)
         self.request_id = 0
         return answer.tenure
@@ -152,11 +152,13 @@ def test_an_older_tenure_is_refused_whatever_it_wants(service: Service) -> None:
     service.tenure = service.fence(2)
     assert service.commit(service.event(Kind.COPY, run), tenure=old) == Refused(Reason.FENCED)
     assert service.apply(Reserve(old, 9, 1)) == Refused(Reason.FENCED)
-    assert service.apply(Fence(SET, 1, b"again")) == Refused(Reason.FENCED)
+    assert service.apply(Fence(SET, LeaderEpoch(1), b"again")) == Refused(Reason.FENCED)
 
 
 def test_a_set_without_a_fence_writes_nothing(service: Service) -> None:
-    assert service.apply(Reserve(Tenure(SET + 1, 1, 1), 1, 1)) == Refused(Reason.FENCED)
+    assert service.apply(Reserve(Tenure(SET + 1, LeaderEpoch(1), 1), 1, 1)) == Refused(
+        Reason.FENCED
+    )
 
 
 def test_a_fence_that_is_sent_again_gives_the_same_tenure(service: Service) -> None:
@@ -174,7 +176,7 @@ def test_a_master_that_resumes_under_its_epoch_has_a_tenure_of_its_own(service: 
 
 
 def test_a_fence_ends_what_its_set_has_reserved_and_no_other(service: Service) -> None:
-    other = service.apply(Fence(SET + 1, 1, b"n"))
+    other = service.apply(Fence(SET + 1, LeaderEpoch(1), b"n"))
     assert isinstance(other, Fenced)
     answer = service.apply(Reserve(other.tenure, 1, 1))
     assert isinstance(answer, Reserved)
@@ -422,7 +424,7 @@ def test_adopting_what_is_known_changes_nothing(service: Service) -> None:
     object_id = service.copy(0, 5)
     name = service.name(object_id)
     assert service.apply(Adopt(name)) == Done()
-    other = name._replace(leader_epoch=9)
+    other = name._replace(leader_epoch=LeaderEpoch(9))
     assert service.apply(Adopt(other)) == Refused(Reason.TAKEN)
     assert service.state(object_id) is State.LIVE
     assert service.sweep() == []

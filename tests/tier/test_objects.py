@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from penstock.base.ids import LeaderEpoch
 from penstock.extents.layout import BLOCK_BYTES, Aborted
 from penstock.tier.copies.transfer import size_of, sweep
 from penstock.tier.envelope import ENVELOPE_BYTES, Envelope, encode_envelope
@@ -199,8 +200,8 @@ def test_new_ids_and_epochs_go_on_above_all_that_were_seen() -> None:
     bucket = Bucket()
     put(bucket, name(9, 4), [Part(ONE, batches(0, 5))])
     metadata = rebuilt(bucket).metadata
-    assert metadata.apply(Fence(SET, 3, b"n"), 0) == Refused(Reason.FENCED)
-    fenced = metadata.apply(Fence(SET, 4, b"n"), 0)
+    assert metadata.apply(Fence(SET, LeaderEpoch(3), b"n"), 0) == Refused(Reason.FENCED)
+    fenced = metadata.apply(Fence(SET, LeaderEpoch(4), b"n"), 0)
     assert isinstance(fenced, Fenced)
     assert metadata.apply(Reserve(fenced.tenure, 1, 1), 0) == Reserved((9 + ID_GAP,))
     assert metadata.manifest(ONE).last_event_id == 5_000

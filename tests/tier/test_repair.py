@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import LeaderEpoch, TopicId
 from penstock.tier.metadata.commands import Fence, Fenced
 from penstock.tier.metadata.manifest import Manifest, Run
 from penstock.tier.metadata.objects import ObjectRow, State
@@ -32,7 +32,7 @@ class World:
         self.bucket.now_ms = 10_000
         self.store = ModelledStore(self.bucket)
         self.metadata = TierMetadata(CLUSTER, TierTimes())
-        assert isinstance(self.metadata.apply(Fence(SET, EPOCH, b"n"), 0), Fenced)
+        assert isinstance(self.metadata.apply(Fence(SET, LeaderEpoch(EPOCH), b"n"), 0), Fenced)
         self.metadata.objects.next_id = NEXT_ID
         self.gone: set[TopicId] = set()
         self.book: Book = {SET: self.metadata}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import LeaderEpoch
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.tier.metadata.commands import (
@@ -23,7 +24,7 @@ from tests.coordinator.shard_contract import load
 from tests.extents.files import SET
 from tests.tier.clerk import KEYS, TIMES, Clerk, everything_of
 
-TENURE = Tenure(SET, 1, 1)
+TENURE = Tenure(SET, LeaderEpoch(1), 1)
 
 
 class Desk:
@@ -180,8 +181,8 @@ def test_a_command_that_was_done_unknown_is_answered_as_before(desk: Desk) -> No
     after = Desk(desk.journal)
     assert after.asked(Reserve(TENURE, 3, 3)) == [Reserved((2, 3, 4))]
     assert after.asked(Reserve(TENURE, 2, 3)) == [Refused(Reason.REPEATED)]
-    assert after.asked(Fence(SET, 1, b"n")) == [Fenced(TENURE)]
-    assert after.asked(Fence(SET, 0, b"n")) == [Refused(Reason.FENCED)]
+    assert after.asked(Fence(SET, LeaderEpoch(1), b"n")) == [Fenced(TENURE)]
+    assert after.asked(Fence(SET, LeaderEpoch(0), b"n")) == [Refused(Reason.FENCED)]
 
 
 def test_a_command_that_was_told_late_is_done_when_the_log_has_it(desk: Desk) -> None:
@@ -189,7 +190,7 @@ def test_a_command_that_was_told_late_is_done_when_the_log_has_it(desk: Desk) ->
     desk.journal.tell_late()
     assert desk.clerk.answers == [Unwritten.LATE]
     desk.journal.confirm()
-    assert desk.asked(Fence(SET, 1, b"n")) == [Fenced(TENURE)]
+    assert desk.asked(Fence(SET, LeaderEpoch(1), b"n")) == [Fenced(TENURE)]
 
 
 def test_what_is_loaded_goes_on_with_its_deadlines(desk: Desk) -> None:

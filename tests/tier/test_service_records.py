@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.coordinator.errors import MalformedRecord
 from penstock.extents.layout import Entry
 from penstock.tier.metadata.commands import Answer, Committed, Done, Refused, Reserved, Tenure
@@ -60,7 +60,7 @@ def test_an_object_is_read_as_it_was_written(row: ObjectRow) -> None:
 def test_a_tenure_is_read_as_it_was_written(
     epoch: int, number: int, request_id: int, nonce: bytes, answer: Answer
 ) -> None:
-    held = Held(Tenure(7, epoch, number), nonce, request_id, answer)
+    held = Held(Tenure(7, LeaderEpoch(epoch), number), nonce, request_id, answer)
     assert r.decode_tenure(7, r.encode_tenure(held)) == held
 
 
@@ -83,9 +83,9 @@ def test_a_key_that_is_none_is_refused(data: bytes) -> None:
 
 
 def _values() -> list[tuple[str, bytes]]:
-    name = ObjectName(CLUSTER, 7, 3, 9)
+    name = ObjectName(CLUSTER, 7, LeaderEpoch(3), 9)
     entry = Entry(*TopicPartition(*key(1, 0)), 0, 5, 9, *[0] * 11)
-    held = Held(Tenure(7, 3, 2), b"nonce", 4, Reserved((5, 6)))
+    held = Held(Tenure(7, LeaderEpoch(3), 2), b"nonce", 4, Reserved((5, 6)))
     return [
         ("counters", r.encode_counters(r.Counters(5, 6))),
         ("tenure", r.encode_tenure(held)),

@@ -7,7 +7,7 @@ import pytest
 
 from harness import s3_server
 from harness.s3_server import S3Server
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.reader import read_summary
 from penstock.record.batch import read_header
 from penstock.runtime.io.object_store import open_directory, open_s3
@@ -72,7 +72,7 @@ class Master:
         self.logs = logs
         self.metadata = metadata
         self.store = store
-        fence = Fence(SET, epoch, bytes([epoch]))
+        fence = Fence(SET, LeaderEpoch(epoch), bytes([epoch]))
         self.copier = Copier(fence, CLUSTER, self, TIMES)
         self.capabilities = Capabilities(creates=False, swaps=False)
         self.held_back: list[Upload] = []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.layout import Entry
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.copier import Copier, Step
@@ -257,7 +257,7 @@ class World:
 
     def _begin_copier(self) -> None:
         self._nonces += 1
-        fence = Fence(SET, self.master.leader_epoch, self._nonces.to_bytes(4, "big"))
+        fence = Fence(SET, LeaderEpoch(self.master.leader_epoch), self._nonces.to_bytes(4, "big"))
         self.copiers.append((Copier(fence, CLUSTER, self.master, TIMES), self.master))
 
     def _renew(self) -> None:

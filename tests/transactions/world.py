@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from penstock.base.ids import ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerId
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.records import JournalRecord
 from penstock.protocol.error_codes import ErrorCode
@@ -86,9 +86,9 @@ class World:
             later=later,
         )
 
-    def epoch_of(self, partition: int) -> int:
+    def epoch_of(self, partition: int) -> CoordinatorEpoch:
         assert partition == 0
-        return self.epoch
+        return CoordinatorEpoch(self.epoch)
 
     def is_certain(self, partition: int) -> bool:
         assert partition == 0

@@ -58,9 +58,9 @@ MUTANTS = (
         "Receive memory",
         "who holds far more keeps it while a normal frame waits",
         (
-            "net/connection.py",
-            "            if worst is None:\n                return False\n            worst.end(CloseKind.MEMORY)\n",
-            "            if worst is None or worst:\n                return False\n",
+            "net/shares.py",
+            "        if worst is None:\n            return False\n        worst.end(CloseKind.MEMORY)\n",
+            "        if worst is None or worst:\n            return False\n",
         ),
         kind=Kind.GUARD,
         near=FRAMES,

@@ -98,7 +98,7 @@ MUTANTS = (
           (DECIDE, "    if one.is_prepared:\n        return ErrorCode.CONCURRENT_TRANSACTIONS\n    if one.state is _ONGOING and partition", "    if partition"),
           kind=Kind.GUARD, near=PRODUCERS),
     plant("replaced-coordinator-answers-from-memory", AREA, "a coordinator that was replaced takes a commit for that of the transaction before, and says that it is done",
-          (COORDINATOR, "        if isinstance(states, ErrorCode) or self._masterships.is_certain(states.partition):\n            return states\n        return ErrorCode.NOT_COORDINATOR\n", "        return states\n"),
+          ("transactions/here.py", "        if isinstance(states, ErrorCode) or self._masterships.is_certain(states.partition):\n            return states\n        return ErrorCode.NOT_COORDINATOR\n", "        return states\n"),
           kind=Kind.STALE, near=END),
     plant("guard-outlives-a-marker", AREA, "a late batch opens a transaction that nobody ends",
           ("broker/append/markers.py", "    hosted.guards.pop(ended.producer_id, None)\n", ""),

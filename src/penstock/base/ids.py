@@ -8,7 +8,7 @@ Source: names as in Kafka (offset, leader epoch) and RocketMQ (physical offset =
 These are annotations only: nothing is wrapped at run time.
 """
 
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, TypeAlias
 
 TopicId = NewType("TopicId", bytes)
 """16 bytes, the big-endian form of a UUID; never changes and is never reused."""
@@ -19,6 +19,10 @@ NO_OFFSET = Offset(-1)
 """Instead of an offset: none."""
 LeaderEpoch = NewType("LeaderEpoch", int)
 """int32; grows by one with every mastership of a replica set. -1 means none."""
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+"""Instead of a leader epoch: none, or any."""
+EpochStart: TypeAlias = tuple[LeaderEpoch, int]
+"""A leader epoch and the first offset of a partition that was written in it."""
 
 PeerId = NewType("PeerId", int)
 """Which member of the metadata log's Raft group; as a broker the process has the same number. -1
@@ -41,6 +45,11 @@ ProducerId = NewType("ProducerId", int)
 """-1 means none."""
 ProducerEpoch = NewType("ProducerEpoch", int)
 """int16; grows each time a producer id is given out again, which fences the holder before."""
+CoordinatorEpoch = NewType("CoordinatorEpoch", int)
+"""Leader epoch of the internal partition that a coordinator's records are in: it fences the
+coordinator before. -1 means none."""
+NO_COORDINATOR_EPOCH = CoordinatorEpoch(-1)
+"""Instead of a coordinator's epoch: none."""
 
 SessionId = NewType("SessionId", int)
 """Number that a broker draws for each session with an active controller; 0 means none."""

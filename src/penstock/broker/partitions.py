@@ -18,7 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from penstock.base.ids import PartitionId, Position, ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import (
+    NO_LEADER_EPOCH,
+    LeaderEpoch,
+    PartitionId,
+    Position,
+    ReplicaSetId,
+    TopicId,
+    TopicPartition,
+)
 from penstock.base.ports import Scheduler
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.append.guard import Guard
@@ -91,7 +99,7 @@ class HostedPartition:
         """Offset below which records are not expected in the page cache (slave_reads.py)."""
         self.trusted_from_position = 0
 
-    def check_still_led(self, leader_epoch: int) -> None:
+    def check_still_led(self, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
         """Check that a partition that was found here some time ago is led here.
 
         Raises UnknownPartition, FencedLeaderEpoch, UnknownLeaderEpoch, NotMaster.
@@ -298,7 +306,9 @@ class PartitionRegistry:
         """Look up by name; None if the topic or partition is not here."""
         return hosted_partition(self.by_name.get(topic_name.encode()), partition)
 
-    def led(self, topic_name: str, partition: int, leader_epoch: int = -1) -> HostedPartition:
+    def led(
+        self, topic_name: str, partition: int, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    ) -> HostedPartition:
         """Return a partition that this broker leads.
 
         `leader_epoch` is the epoch known to the client, -1 for no check; it is checked first, so

@@ -9,7 +9,7 @@ Source: none.
 from array import array
 from collections.abc import Iterable, Iterator
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import SLICE, Pace
 from penstock.storage.index.producers import KnownProducer, known_producers
@@ -35,8 +35,17 @@ class ProducerList:
     def __iter__(self) -> Iterator[KnownProducer]:
         numbers = self._numbers
         for at in range(0, len(numbers), _FIELDS):
-            producer_id, epoch, *rest = numbers[at : at + _FIELDS]
-            yield KnownProducer(ProducerId(producer_id), ProducerEpoch(epoch), *rest)
+            producer_id, epoch, sequence, last_ms, coordinator_epoch, first = numbers[
+                at : at + _FIELDS
+            ]
+            yield KnownProducer(
+                ProducerId(producer_id),
+                ProducerEpoch(epoch),
+                sequence,
+                last_ms,
+                CoordinatorEpoch(coordinator_epoch),
+                first,
+            )
 
 
 async def list_producers(

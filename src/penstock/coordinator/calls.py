@@ -29,7 +29,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, overload
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
+from penstock.base.ids import (
+    NO_LEADER_EPOCH,
+    BrokerId,
+    CoordinatorEpoch,
+    LeaderEpoch,
+    ProducerEpoch,
+    ProducerId,
+)
 from penstock.coordinator.extent_calls import (
     BatchesRequest,
     BatchesResponse,
@@ -103,7 +110,7 @@ class MarkedPartition(NamedTuple):
     topic_id: bytes
     """16 bytes."""
     partition: int
-    leader_epoch: int = -1
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     """Of the mastership that is asked: none but that writes the marker. -1: any."""
 
 
@@ -113,7 +120,7 @@ class MarkerEntry:
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     is_commit: bool
     transaction_version: int
     number: int = 0

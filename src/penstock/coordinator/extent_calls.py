@@ -11,6 +11,8 @@ Source: docs/adr/0109, docs/adr/0114. The rest of calls is in calls.py.
 from dataclasses import dataclass
 from enum import IntEnum
 
+from penstock.base.ids import LeaderEpoch
+
 PIECE_BYTES = 48 << 10
 """Batches in one answer: with the rest of the message it is decoded at once."""
 
@@ -32,7 +34,7 @@ class BatchesRequest:
     """Give the batches of a partition from the one that begins at `offset` on."""
 
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     """Of the mastership that both follow."""
     topic_id: bytes
     """16 bytes."""
@@ -61,7 +63,7 @@ class ExtentRequest:
     """Give the extent of a partition that has `offset` in its range."""
 
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     """Of the mastership that both follow."""
     topic_id: bytes
     """16 bytes."""

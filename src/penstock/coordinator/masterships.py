@@ -8,11 +8,13 @@ Source: Kafka, `CoordinatorRuntime`; the lease of a mastership is ours.
 
 from typing import Protocol
 
+from penstock.base.ids import CoordinatorEpoch
+
 
 class Masterships(Protocol):
     """The masterships of the partitions of one internal topic on this broker."""
 
-    def epoch_of(self, partition: int) -> int:
+    def epoch_of(self, partition: int) -> CoordinatorEpoch:
         """Return the leader epoch, which no other mastership has; -1 if it is not led here."""
 
     def is_certain(self, partition: int) -> bool:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from penstock.base.ids import NO_COORDINATOR_EPOCH, CoordinatorEpoch
+
 NOT_STARTED = -1
 """Start offset of a share of which it is not decided where it begins."""
 NO_LAG = -1
 """The lag is not known, or not cheap to tell."""
-NO_EPOCH = -1
+NO_EPOCH = NO_COORDINATOR_EPOCH
 """Who asks does not tell, or does not coordinate the group."""
 
 
@@ -101,7 +103,7 @@ class ShareChangeRequest:
     group: str
     kind: int
     changes: tuple[ShareChange, ...]
-    coordinator_epoch: int = NO_EPOCH
+    coordinator_epoch: CoordinatorEpoch = NO_EPOCH
     """Leader epoch of the group's partition, of the mastership that asks: one that was replaced
     changes nothing. NO_EPOCH: an earlier release."""
     correlation: int = 0

@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from penstock.base.ids import EpochStart, LeaderEpoch
 from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.layout import HEADER_BYTES, Entry
 from penstock.extents.reader import (
@@ -120,12 +121,12 @@ def _check_against(
 class _Batches(NamedTuple):
     """Batches of one leader epoch: the base offsets of the first one and of the last."""
 
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     first: int
     last: int
 
 
-def _tells(entry: Entry, noted: list[tuple[int, int]], found: list[_Batches]) -> bool:
+def _tells(entry: Entry, noted: list[EpochStart], found: list[_Batches]) -> bool:
     """Whether the notes of a rewritten range begin with it, and say of each batch its epoch."""
     starts = [start for _, start in noted]
     if not starts or starts[0] != entry.first_offset or starts[-1] >= entry.end_offset:

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import EpochStart, TopicId, TopicPartition
 
 MAGIC = b"PSTO"
 VERSION = 1
@@ -150,7 +150,7 @@ earlier release takes it for cleaned, and leaves older values of its keys until 
 class Notes(NamedTuple):
     """What a reader of an extent has to know that its batches do not say."""
 
-    epochs: Sequence[tuple[int, int]]
+    epochs: Sequence[EpochStart]
     """(leader epoch, offset of its first batch here), oldest first. Of a rewritten range those of
     the batches that were there before, so that the ends of epochs stay; the first of them has the
     start of the range."""

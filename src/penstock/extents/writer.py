@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import EpochStart, TopicPartition
 from penstock.base.invariant import invariant
 from penstock.base.ports import Buffer
 from penstock.extents.layout import (
@@ -54,7 +54,7 @@ class _Extent:
         """Of a rewritten range; None: that of the first batch."""
         self.at = at
         self.columns = [array(kind) for kind in BLOCK_COLUMNS]
-        self.epochs: list[tuple[int, int]] = []
+        self.epochs: list[EpochStart] = []
         self.first: BatchHeader | None = None
         self.end_offset = -1
         self.max_timestamp = -1
@@ -185,7 +185,7 @@ class ExtentFileWriter:
         aborted: Aborted = NO_ABORTED,
         decided_end: int | None = None,
         *,
-        epochs: Sequence[tuple[int, int]] | None = None,
+        epochs: Sequence[EpochStart] | None = None,
         newest_horizon_ms: int = NO_HORIZON,
     ) -> None:
         """End the extent, which has a batch.

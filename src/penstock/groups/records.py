@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.records import NO_TIMESTAMP, UnreadRecord
@@ -25,7 +26,6 @@ GROUP_KEY_VERSION = 2
 GROUP_VALUE_VERSION = 3
 TOPIC_ID_TAG = 0
 TOPIC_ID_BYTES = 16
-NO_LEADER_EPOCH = -1
 NO_OFFSET = -1
 _MEMBER_BYTES_MIN = 2 + 2 + 2 + 4 + 4 + 4
 
@@ -59,7 +59,7 @@ class CommittedOffset(NamedTuple):
     """
 
     offset: int
-    leader_epoch: int = NO_LEADER_EPOCH
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     metadata: str = ""
     commit_timestamp_ms: int = NO_TIMESTAMP
     topic_id: bytes | None = None
@@ -145,7 +145,7 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
     if not 0 <= version <= 4:
         raise MalformedRecord(f"offset value version {version}")
     offset = reader.int64()
-    leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
+    leader_epoch = LeaderEpoch(reader.int32()) if version >= 3 else NO_LEADER_EPOCH
     metadata = reader.string(compact=version >= 4)
     timestamp = reader.int64()
     topic_id = reader.tags().get(TOPIC_ID_TAG) if version >= 4 else None

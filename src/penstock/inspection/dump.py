@@ -6,7 +6,7 @@ Source: Kafka's `kafka-dump-log`; the byte tables are in docs/formats/commit-log
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.base.ids import Position, ProducerEpoch, ProducerId
+from penstock.base.ids import NO_LEADER_EPOCH, Position, ProducerEpoch, ProducerId
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     KIND_BATCH,
@@ -44,7 +44,8 @@ class FrameDescription(NamedTuple):
     base_sequence: int
 
 
-NO_BATCH = BatchHeader(-1, -1, -1, -1, -1, 0, -1, -1, -1, ProducerId(-1), ProducerEpoch(-1), -1, -1)
+_NOBODY = ProducerId(-1), ProducerEpoch(-1)
+NO_BATCH = BatchHeader(-1, -1, NO_LEADER_EPOCH, -1, -1, 0, -1, -1, -1, *_NOBODY, -1, -1)
 
 
 def dump_frames(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from penstock.configs.entry import ConfigEntry
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.topic_config.table import broker_defaults
+from penstock.controller.topic_config.describe import broker_defaults
 
 
 class BrokerConfigs(Protocol):

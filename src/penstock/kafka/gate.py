@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch, TopicId
 from penstock.broker.access import (
     ANONYMOUS,
     CLUSTER_NAME,
@@ -381,7 +381,11 @@ def topics_by_key(broker: Broker, by_id: bool) -> dict[bytes, HostedTopic]:
 
 
 def led_partition(
-    context: RequestContext, name: str, partition: int, operation: Operation, leader_epoch: int
+    context: RequestContext,
+    name: str,
+    partition: int,
+    operation: Operation,
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> HostedPartition:
     """Return a partition that this broker leads; `leader_epoch` is the client's.
 

@@ -42,10 +42,10 @@ from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
-from penstock.net.shares import far_larger
+from penstock.net.shares import makes_room
 from penstock.net.sockets import has_hung_up
 from penstock.net.tls.guard import Guard
-from penstock.net.turn_share import Sent
+from penstock.net.turn_share import Sent, sent_in
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
@@ -70,11 +70,8 @@ class Connection(AnsweringSide):
         "has_sent",
         "is_by_token",
         "listener_name",
-        "paced_tick",
         "principal",
         "state",
-        "taken_bytes",
-        "taken_tick",
     )
 
     def __init__(
@@ -101,8 +98,7 @@ class Connection(AnsweringSide):
         self._paused = 0
         self._is_reading = True
         self._is_in_loop = False
-        self.last_tick = self.frame_tick = self.taken_tick = self.paced_tick = context.tick
-        self.taken_bytes = 0
+        self.last_tick = self.frame_tick = context.tick
 
     # --- the transport's side ------------------------------------------------------------------
 
@@ -219,7 +215,7 @@ class Connection(AnsweringSide):
 
     def _must_wait(self, view: memoryview, filled: int) -> bool:
         """Wait for a turn with all that has come, unless it waits for something else already."""
-        sent = _sent_in(view, filled)
+        sent = sent_in(view, filled)
         if self._paused & PAUSED_FRAMES or self._context.turn.has_room(sent):
             return False
         self._wait_for_turn(sent)
@@ -247,7 +243,9 @@ class Connection(AnsweringSide):
             return
         if not saved_before:
             self.frame_tick = self._context.tick
-        if size > SAVED_BYTES_MAX and self._has_room_to_adopt(len(buffers.spare) - saved_before):
+        if size > SAVED_BYTES_MAX and makes_room(
+            self, len(buffers.spare) - saved_before, self._context
+        ):
             self._saved = b""
             self._context.holders[self] = None
             self._part = buffers.adopt(start, end)
@@ -282,16 +280,6 @@ class Connection(AnsweringSide):
             return
         if not part.grow(size + _SIZE_BYTES):
             self._wait_for_memory()
-
-    def _has_room_to_adopt(self, size: int) -> bool:
-        """Find room for a normal frame, if need be in place of large ones that do not end."""
-        budget = self._context.buffers.budget
-        while not budget.has_room(size):
-            worst = far_larger(self, size, self._context.holders)
-            if worst is None:
-                return False
-            worst.end(CloseKind.MEMORY)
-        return True
 
     def _wait_for_memory(self) -> None:
         if not self._paused & PAUSED_MEMORY:
@@ -443,15 +431,6 @@ class Connection(AnsweringSide):
         elif kind is not None:
             self.end(kind)
 
-    def is_slow_reader(self, since_tick: int) -> bool:
-        """Whether it pins answers, and has taken next to nothing of them since that tick.
-
-        Answers that wait for an earlier one count as not taken from the bound on: whether that is
-        slow on purpose can not be told.
-        """
-        is_slow = self.stalled_bytes > 0 and self.paced_tick <= since_tick
-        return is_slow or self._held_bytes > self._context.limits.queued_bytes_max
-
     @property
     def received_bytes(self) -> int:
         """Memory that it holds for a frame that has not arrived whole."""
@@ -463,11 +442,3 @@ class Connection(AnsweringSide):
         if (self._part is None and not self._saved) or self._paused & PAUSED_FRAMES:
             return 0
         return self._context.tick - self.frame_tick
-
-
-def _sent_in(view: memoryview, filled: int) -> Sent:
-    """Return what the bytes [0, filled) are that nobody has looked at yet."""
-    if filled < _SIZE_BYTES:
-        return Sent.ONE
-    (size,) = _SIZE.unpack_from(view, 0)
-    return Sent.ONE if _SIZE_BYTES + size >= filled else Sent.SEVERAL

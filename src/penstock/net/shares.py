@@ -14,6 +14,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from penstock.net.context import ConnectionContext
+from penstock.net.errors import CloseKind
+
 FAR_MORE = 2
 
 
@@ -27,7 +30,15 @@ class Holder(Protocol):
         """Memory that it holds for what has arrived."""
 
 
+class Ended(Holder, Protocol):
+    """The same, which ends when others need its memory."""
+
+    def end(self, kind: CloseKind) -> None:
+        """End the connection."""
+
+
 HolderT = TypeVar("HolderT", bound=Holder)
+EndedT = TypeVar("EndedT", bound=Ended)
 
 
 def by_share(holders: Iterable[HolderT]) -> list[HolderT]:
@@ -48,6 +59,17 @@ def far_larger(asker: HolderT, size: int, holders: Iterable[HolderT]) -> HolderT
     if of_address[worst.client_host] >= FAR_MORE * (of_address[asker.client_host] + size):
         return worst
     return most if most.received_bytes >= FAR_MORE * size else None
+
+
+def makes_room(asker: EndedT, size: int, context: ConnectionContext[EndedT]) -> bool:
+    """Find room for a normal frame, if need be in place of large ones that do not end."""
+    budget = context.buffers.budget
+    while not budget.has_room(size):
+        worst = far_larger(asker, size, context.holders)
+        if worst is None:
+            return False
+        worst.end(CloseKind.MEMORY)
+    return True
 
 
 def _of_addresses(holders: Iterable[Holder]) -> Counter[str]:

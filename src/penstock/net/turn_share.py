@@ -25,6 +25,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
+from struct import Struct
 
 from penstock.net.quiet_turns import QUIET_TURNS, QuietTurns
 
@@ -51,6 +52,17 @@ class Sent(IntEnum):
     """Several, of which none was handled yet."""
     MORE = 2
     """More than what was handled in its last visit."""
+
+
+_SIZE = Struct(">i")
+
+
+def sent_in(view: memoryview, filled: int) -> Sent:
+    """Return what the bytes [0, filled) are that nobody has looked at yet."""
+    if filled < _SIZE.size:
+        return Sent.ONE
+    (size,) = _SIZE.unpack_from(view, 0)
+    return Sent.ONE if _SIZE.size + size >= filled else Sent.SEVERAL
 
 
 FIRST_FIRST = tuple(Sent)

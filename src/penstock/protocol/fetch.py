@@ -28,6 +28,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch
 from penstock.base.ports import Buffer
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
@@ -58,9 +59,9 @@ class FetchPartition(NamedTuple):
 
     topic: bytes
     partition: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     fetch_offset: int
-    last_fetched_epoch: int
+    last_fetched_epoch: LeaderEpoch
     log_start_offset: int
     max_bytes: int
 
@@ -164,12 +165,14 @@ def _read_partition(walker: Walker, version: int, topic: bytes) -> FetchPartitio
         return make_tuple(FetchPartition, (topic, *fields))
     if version >= 9:
         partition, epoch, offset, start, size = walker.unpack(_PARTITION_V9)
-        return FetchPartition(topic, partition, epoch, offset, -1, start, size)
+        return FetchPartition(topic, partition, epoch, offset, NO_LEADER_EPOCH, start, size)
     if version >= 5:
         partition, offset, start, size = walker.unpack(_PARTITION_V5)
-        return FetchPartition(topic, partition, -1, offset, -1, start, size)
+        return FetchPartition(
+            topic, partition, NO_LEADER_EPOCH, offset, NO_LEADER_EPOCH, start, size
+        )
     partition, offset, size = walker.unpack(_PARTITION_V4)
-    return FetchPartition(topic, partition, -1, offset, -1, -1, size)
+    return FetchPartition(topic, partition, NO_LEADER_EPOCH, offset, NO_LEADER_EPOCH, -1, size)
 
 
 def _read_forgotten(walker: Walker, version: int) -> list[tuple[bytes, int]]:

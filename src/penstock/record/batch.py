@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import LeaderEpoch, ProducerEpoch, ProducerId
 from penstock.record.errors import (
     CorruptBatch,
     InvalidRecord,
@@ -85,7 +85,7 @@ class BatchHeader(NamedTuple):
 
     base_offset: int
     batch_length: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int

@@ -14,6 +14,7 @@ Source: KIP-98 (control messages); Kafka `EndTransactionMarker`, `ControlRecordT
 from struct import Struct, error
 from typing import NamedTuple
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.record.batch import BATCH_HEADER_BYTES, CONTROL, TRANSACTIONAL
 from penstock.record.build import Record, build_batch
 from penstock.record.compiled import check_batch
@@ -38,7 +39,7 @@ class Marker(NamedTuple):
     """How a transaction ended in a partition."""
 
     is_commit: bool
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     first_offset: int
     """Of the transaction's first batch in the partition; NOTHING_OPEN if it had none."""
 

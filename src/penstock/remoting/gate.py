@@ -96,5 +96,5 @@ def led_queue(
     queue = Queue(set_id, max(queue_id, 0))
     partition = queues.partition(queue)
     hosted = partition_of(topic, -1 if partition is None else partition)
-    hosted.check_still_led(-1)
+    hosted.check_still_led()
     return Found(hosted, queue)

@@ -82,7 +82,7 @@ class Sending:
         broker = self._broker
         now_ms = broker.clock.wall_ms()
         try:
-            hosted.check_still_led(-1)
+            hosted.check_still_led()
             batch = build_batch([record for sent in sents for record in sent.records])
             memory = memoryview(bytearray(batch))
             appended = append_batch(hosted, memory, ACKS_ALL, now_ms, broker.stats, prepared)

@@ -21,6 +21,10 @@ Source: Kafka `InFlightState`, `RecordState` (KIP-932): an object for each batch
 """
 
 from array import array
+from collections.abc import Iterator
+from re import compile as compiled
+
+from penstock.shares.runs import Run, runs_of
 
 SHIFT = 12
 CELLS = 1 << SHIFT
@@ -36,6 +40,7 @@ COUNT_MAX = 255
 PLUS_ONE = bytes([*range(1, COUNT_MAX + 1), COUNT_MAX])
 """Translates a count to the next one."""
 NOTHING = bytes(CELLS)
+_TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))
 _NO_U32 = array("I", bytes(4 * CELLS))
 _NO_U16 = array("H", bytes(2 * CELLS))
 
@@ -59,6 +64,19 @@ class Chunk:
         """Have the columns of an ordered share, which a snapshot may tell only later."""
         if not self.hashes:
             self.hashes, self.nexts = _NO_U32[:], _NO_U32[:]
+
+    def timed(self, i: int, j: int, tick: int, *, is_late: bool) -> Iterator[Run]:
+        """Yield runs of places in [i, j) that wait for this tick; with `is_late` or one before."""
+        for found in _TIMED.finditer(self.states, i, j):
+            first, stop = found.span()
+            dues = self.dues[first:stop]
+            if dues.count(tick) == stop - first:
+                yield first, stop
+                continue
+            numbered = enumerate(dues)
+            places = [n for n, due in numbered if due == tick or (is_late and due < tick)]
+            for start, end in runs_of(places):
+                yield first + start, first + end
 
     def clear(self, first: int, end: int) -> None:
         """Forget the cells from place `first` to before place `end`."""

@@ -15,7 +15,7 @@ Source: Kafka `SharePartitionManager`, `ShareCoordinatorService` (KIP-932); ours
 persister.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from penstock.base.ports import Clock
@@ -26,12 +26,13 @@ from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Times, accept, hand_back, say
 from penstock.shares.cells import CELLS, DEAD, SHIFT
-from penstock.shares.config import ShareConfig, SharePolicy
+from penstock.shares.config import ShareConfig
 from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import delivered, dying_in, first_free, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
 from penstock.shares.hand_out import HandOut, Wanted, hand_out, is_name, settle_absent
+from penstock.shares.here import SharesHere
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
 from penstock.shares.messages import (
@@ -44,11 +45,9 @@ from penstock.shares.messages import (
     Unavailable,
 )
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
-from penstock.shares.room import within
 from penstock.shares.runs import Runs, joined, length, parts
 from penstock.shares.shard import TOGETHER, ShareShard
-from penstock.shares.share import Share
-from penstock.shares.state import NO_EPOCH, Moved, Settled, ShareKey
+from penstock.shares.state import Moved, Settled, ShareKey
 from penstock.shares.table import Part, Shares
 from penstock.shares.ticks import FIRST_MS, TICK_MS, tick_of, ticks_in
 from penstock.shares.watchers import Watchers
@@ -107,8 +106,10 @@ class ShareCoordinator:
             due=self._on_due,
             expires_from=lambda: tick_of(max(clock.wall_ms(), FIRST_MS) + config.grace_ms),
         )
+        self.here = SharesHere(config, groups, self._base.partitions, self._shard, masterships)
+        """The shares that are coordinated here."""
         self._flushing = Flushing(
-            self._base, later, self._is_shown, self._confirmed, self._retry_later
+            self._base, later, self.here.shows, self._confirmed, self._retry_later
         )
         self.runtime = CoordinatorRuntime(self._base, self._shard)
 
@@ -122,7 +123,7 @@ class ShareCoordinator:
                 told(Answer(Unavailable.INVALID))
                 return
             is_start = why in {Move.START, Move.START_ORDERED}
-            found = self._found(key, makes=is_start)
+            found = self.here.found(key, makes=is_start)
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -139,7 +140,7 @@ class ShareCoordinator:
     def acquire(self, key: ShareKey, wanted: Wanted) -> HandOut | Unavailable:
         """Hand records out, at once."""
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self.here.found(key)
             if isinstance(found, Unavailable):
                 return found
             if not is_name(wanted.member):
@@ -147,7 +148,7 @@ class ShareCoordinator:
             shares, ledger = found
             lock_ms = min(max(wanted.lock_ms, TICK_MS), self.config.lock_max_ms)
             due = self._now(shares) + ticks_in(lock_ms)
-            handed = hand_out(ledger, wanted, due, self._policy(ledger))
+            handed = hand_out(ledger, wanted, due, self.here.policy_of(ledger))
             self.counters.note(handed)
             self._touched(shares, ledger)
             return handed
@@ -158,7 +159,7 @@ class ShareCoordinator:
         """Records are processed: offsets with numbers of hand-outs, CLAIM_MAX at most."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key) if len(receipts) <= CLAIM_MAX else Unavailable.INVALID
+            found = self.here.found(key) if len(receipts) <= CLAIM_MAX else Unavailable.INVALID
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -182,7 +183,7 @@ class ShareCoordinator:
         """
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key) if _are_few(claims) else Unavailable.INVALID
+            found = self.here.found(key) if _are_few(claims) else Unavailable.INVALID
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -197,7 +198,7 @@ class ShareCoordinator:
         """Offsets will never be handed out: they do not exist, or are not for this group."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self.here.found(key)
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -209,7 +210,7 @@ class ShareCoordinator:
         """A member is gone: what it holds may be handed out at once, some chunks a step."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self.here.found(key)
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -221,7 +222,7 @@ class ShareCoordinator:
         """Forget a share."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self.here.found(key)
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -232,7 +233,7 @@ class ShareCoordinator:
     def dead_lettered(self, key: ShareKey, runs: Runs) -> None:
         """Copies of these records are confirmed: they are over. May be told twice."""
         with self._base.outbox.holding():
-            found = self._found(key, is_own=True)
+            found = self.here.found(key, is_own=True)
             if isinstance(found, Unavailable):
                 return
             shares, ledger = found
@@ -243,7 +244,7 @@ class ShareCoordinator:
 
     def describe(self, key: ShareKey) -> Described | Unavailable:
         """Return what is confirmed of a share, and counts of the present."""
-        found = self._found(key, is_question=True)
+        found = self.here.found(key, is_question=True)
         if isinstance(found, Unavailable):
             return found
         _, ledger = found
@@ -260,10 +261,10 @@ class ShareCoordinator:
 
     def outlook(self, key: ShareKey) -> Outlook | Unavailable:
         """Return what may be handed out next, so that it can be read."""
-        found = self._found(key)
+        found = self.here.found(key)
         if isinstance(found, Unavailable):
             return found
-        share, policy = found[1].share, self._policy(found[1])
+        share, policy = found[1].share, self.here.policy_of(found[1])
         free = first_free(share)
         window = policy.window_max - (share.end - share.base)
         room = policy.in_flight_max - share.in_flight
@@ -278,21 +279,6 @@ class ShareCoordinator:
         with self._base.outbox.holding():
             for shares in [*self._shard.by_partition.values()]:
                 self._base.portions.begin(self._forget(shares, is_gone))
-
-    def keys(self) -> Iterator[ShareKey]:
-        """Yield the shares that are coordinated here."""
-        for shares in [*self._shard.by_partition.values()]:
-            yield from [*shares.ledgers]
-
-    @property
-    def memory_bytes(self) -> int:
-        """Approximate memory of all shares that are coordinated here."""
-        return sum(one.tally.memory_bytes for one in self._shard.by_partition.values())
-
-    def _policy(self, ledger: Ledger) -> SharePolicy:
-        """Return what a group asks for, within the memory that there is."""
-        share, most = ledger.share, self.config.memory_bytes_max
-        return within(self._groups.policy_of(share.key), share, self.memory_bytes, most)
 
     # After a request
 
@@ -323,7 +309,7 @@ class ShareCoordinator:
                 self._base.deadlines.set(ledger.share.key, at_ms)
 
     def _confirmed(self, shares: Shares, part: Part) -> None:
-        if part.letters and self._is_here(shares, part.ledger):
+        if part.letters and self.here.has(shares, part.ledger):
             self._letters.send(shares.partition, part.ledger.share.key, part.letters)
 
     # Time, and long work
@@ -334,7 +320,7 @@ class ShareCoordinator:
             if shares is not None:
                 self._flushing.soon(shares)
             return
-        found = self._found(key, is_own=True)
+        found = self.here.found(key, is_own=True)
         if not isinstance(found, Unavailable):
             self._base.portions.begin(self._expire(*found))
         elif self._groups.internal_partition_of(key) in self._shard.by_partition:
@@ -343,7 +329,7 @@ class ShareCoordinator:
     def _expire(self, shares: Shares, ledger: Ledger) -> Steps:
         """End what is due, DUE_MAX offsets a step."""
         key = ledger.share.key
-        while self._is_here(shares, ledger):
+        while self.here.has(shares, ledger):
             looked = expire(ledger, self._now(shares), self._groups.policy_of(key))
             self.counters.ended += looked
             self._touched(shares, ledger)
@@ -354,7 +340,7 @@ class ShareCoordinator:
     def _advance(self, shares: Shares, ledger: Ledger, offset: int, told: Told) -> Steps:
         """Let the window begin at the start of the log, some chunks a step."""
         share = ledger.share
-        while self._is_here(shares, ledger) and share.base < offset:
+        while self.here.has(shares, ledger) and share.base < offset:
             ledger.close()
             reach = ((share.base >> SHIFT) + CHUNKS_TOGETHER) << SHIFT
             to = offset if reach >= share.end else min(offset, reach)
@@ -367,7 +353,7 @@ class ShareCoordinator:
         """Free what a member holds by hand-outs before a number: it may be back by now."""
         share = ledger.share
         number, place = share.members.number_of(member), share.base >> SHIFT
-        while self._is_here(shares, ledger) and number != NOBODY:
+        while self.here.has(shares, ledger) and number != NOBODY:
             ledger.close()
             if not share.members.in_flight[number]:
                 break
@@ -384,7 +370,7 @@ class ShareCoordinator:
         self._end_work(shares, ledger, told)
 
     def _end_work(self, shares: Shares, ledger: Ledger, told: Told) -> None:
-        if self._is_here(shares, ledger):
+        if self.here.has(shares, ledger):
             self._settle(shares, ledger, Answer(), told)
         else:
             told(Answer(Unavailable.NOT_HERE))
@@ -392,7 +378,7 @@ class ShareCoordinator:
     def _forget(self, shares: Shares, is_gone: Callable[[ShareKey], bool]) -> Steps:
         for number, ledger in enumerate([*shares.ledgers.values()]):
             key = ledger.share.key
-            if self._is_here(shares, ledger) and is_gone(key):
+            if self.here.has(shares, ledger) and is_gone(key):
                 self._drop(shares, ledger)
                 self._touched(shares, ledger)
             if number % TOGETHER == 0:
@@ -412,49 +398,6 @@ class ShareCoordinator:
 
     # Partitions
 
-    def _found(  # noqa: PLR0911  one answer for each reason
-        self,
-        key: ShareKey,
-        *,
-        makes: bool = False,
-        is_question: bool = False,
-        is_own: bool = False,
-    ) -> tuple[Shares, Ledger] | Unavailable:
-        """Return a share that can be used now, or why there is none.
-
-        What the coordinator does of its own accord is only written, so that it needs no lease, and
-        must not be dropped, so that it is not refused where too much waits for the log.
-        """
-        partition = self._groups.internal_partition_of(key)
-        shares = None if partition is None else self._shard.by_partition.get(partition)
-        if shares is None or partition is None:
-            is_owned = partition is not None and self._base.partitions.state(partition) is not None
-            return Unavailable.LOADING if is_owned else Unavailable.NOT_HERE
-        if shares.is_lost or not (is_own or self._masterships.is_certain(partition)):
-            return Unavailable.NOT_HERE
-        if key in shares.unreadable:
-            return Unavailable.UNREADABLE
-        needs_room = not is_own and not is_question
-        if needs_room and shares.tally.count >= self.config.updates_under_way_max:
-            return Unavailable.FULL
-        ledger = shares.ledgers.get(key)
-        if ledger is None:
-            if not makes:
-                return Unavailable.NOT_STARTED
-            is_crowded = self.memory_bytes >= self.config.memory_bytes_max
-            if is_crowded or len(shares.ledgers) >= self.config.shares_max:
-                return Unavailable.TOO_MANY
-            ledger = shares.ledgers[key] = Ledger(_new_share(key), shares.tally)
-        if ledger.share.tenure[0] == NO_EPOCH:
-            ledger.share.begin_tenure(shares.epoch)
-        return (shares, ledger) if ledger.has_room or not needs_room else Unavailable.FULL
-
-    def _is_shown(self, shares: Shares) -> bool:
-        return self._shard.by_partition.get(shares.partition) is shares and not shares.is_lost
-
-    def _is_here(self, shares: Shares, ledger: Ledger) -> bool:
-        return self._is_shown(shares) and shares.ledgers.get(ledger.share.key) is ledger
-
     def _shown(self, shares: Shares) -> None:
         shares.epoch = self._masterships.epoch_of(shares.partition)
         self.watchers.tell_all()
@@ -465,7 +408,7 @@ class ShareCoordinator:
     def _watch(self, shares: Shares, ledger: Ledger) -> Steps:
         """Go on with what is handed out, and with what has to be copied, some of it a step."""
         self._set_deadline(shares, ledger)
-        while self._is_here(shares, ledger) and ledger.share.dying:
+        while self.here.has(shares, ledger) and ledger.share.dying:
             letters = self._flushing.letters_of(ledger)
             self._letters.send(shares.partition, ledger.share.key, letters)
             yield LETTERS_MAX // OFFSETS_OF_A_UNIT
@@ -491,9 +434,3 @@ def _are_few(claims: Sequence[Claim]) -> bool:
     """Whether claims are such that may be looked at in one turn."""
     are_runs = all(0 <= claim.first < claim.end <= OFFSET_MAX for claim in claims)
     return are_runs and length((claim.first, claim.end) for claim in claims) <= CLAIM_MAX
-
-
-def _new_share(key: ShareKey) -> Share:
-    share = Share(key)
-    share.is_live = True
-    return share

@@ -42,7 +42,7 @@ from penstock.shares.cells import (
 )
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
-from penstock.shares.runs import Run, Runs, clipped, joined, runs_of
+from penstock.shares.runs import Run, Runs, clipped, joined
 from penstock.shares.state import (
     NO_EPOCH,
     NO_PAUSE,
@@ -63,7 +63,6 @@ from penstock.shares.ticks import Timers
 from penstock.shares.updates.compiled import settle_lone
 
 UNSETTLED = compiled(b"[^%c%c]" % (DONE, DEAD))
-_TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))
 SETTLED = (DONE, DEAD)
 NOT_BEGUN = -1
 SHARE_BYTES = 3_072
@@ -350,19 +349,10 @@ class Share:
         for tick, (first, end) in self.timers.entries():
             by_tick[tick] += clipped([(first, end)], self.base, self.end)
         for tick, runs in by_tick.items():
-            # What was found when loading has more time than its cells say.
-            is_late = tick == self.loaded_tick
+            is_late = tick == self.loaded_tick  # such have more time than their cells say
             for chunk, i, j, begin in self.pieces(joined(runs)):
-                for found in _TIMED.finditer(chunk.states, i, j):
-                    k, stop = found.span()
-                    dues = chunk.dues[k:stop]
-                    if dues.count(tick) == stop - k:
-                        kept.add(tick, begin + k - i, stop - k)
-                        continue
-                    found_at = enumerate(dues)
-                    places = [n for n, due in found_at if due == tick or (is_late and due < tick)]
-                    for first, end in runs_of(places):
-                        kept.add(tick, begin + k - i + first, end - first)
+                for k, stop in chunk.timed(i, j, tick, is_late=is_late):
+                    kept.add(tick, begin + k - i, stop - k)
         kept.thinned()
         self.timers = kept
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import LeaderEpoch
 from penstock.tier.errors import LyingObject
 from penstock.tier.names import ObjectName
 
@@ -40,7 +41,7 @@ class Envelope(NamedTuple):
 
     cluster_id: bytes
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     object_id: int
     file_bytes: int
 

@@ -14,6 +14,8 @@ Source: docs/formats/tier.md, docs/adr/0117.
 import re
 from typing import NamedTuple
 
+from penstock.base.ids import LeaderEpoch
+
 PROBE_BYTES = 8
 """Random, of a probe's name."""
 SUFFIX = ".extents"
@@ -26,7 +28,7 @@ class ObjectName(NamedTuple):
 
     cluster_id: bytes
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     object_id: int
 
     def __str__(self) -> str:
@@ -57,4 +59,5 @@ def parse_name(name: str) -> ObjectName | None:
     if found is None:
         return None
     cluster, *numbers = found.groups()
-    return ObjectName(bytes.fromhex(cluster), *(int(number, 16) for number in numbers))
+    set_id, epoch, object_id = (int(number, 16) for number in numbers)
+    return ObjectName(bytes.fromhex(cluster), set_id, LeaderEpoch(epoch), object_id)

@@ -24,7 +24,6 @@ from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.masterships import Masterships
 from penstock.coordinator.outbox import Later
-from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_WRITE, Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.coordinator.unwritten import Unwritten
@@ -47,6 +46,7 @@ from penstock.transactions.decide import (
 )
 from penstock.transactions.duties import Duties, cost_beside
 from penstock.transactions.ends import Ends
+from penstock.transactions.here import IdsHere
 from penstock.transactions.messages import (
     ERRORS,
     NOBODY,
@@ -100,7 +100,6 @@ class TransactionCoordinator:
         self.ends = Ends()
         self._clock = clock
         self._ids = ids
-        self._masterships = masterships
         kind = CoordinatorConfig(
             kind="transactions",
             partition_count=config.partition_count,
@@ -111,6 +110,8 @@ class TransactionCoordinator:
         )
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
+        self.here = IdsHere(config, self._base.partitions, self._shard, masterships)
+        """The ids that are coordinated here."""
         self._duties = Duties(markers, masterships)
         self._soon = Soon(self._base.portions, {TIMEOUT: self._time_out, RETRY: self._complete_one})
         self.runtime = CoordinatorRuntime(self._base, self._shard)
@@ -131,7 +132,7 @@ class TransactionCoordinator:
                 return Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
             if is_half:
                 return Refused(ErrorCode.INVALID_REQUEST)
-            if one is None and self._is_full():
+            if one is None and self.here.is_full:
                 return Refused(ErrorCode.POLICY_VIOLATION)
             now_ms = self._clock.wall_ms()
             return decide_init(
@@ -152,7 +153,7 @@ class TransactionCoordinator:
         added = frozenset(partitions)
 
         def decide(one: Transaction | None, _: int | None) -> Decision:
-            left = self.config.partitions_together_max - self._place_count()
+            left = self.config.partitions_together_max - self.here.place_count
             bounds = PartitionBounds(self.config.partitions_max, left)
             now_ms = self._clock.wall_ms()
             return decide_add(one, producer, added, version, now_ms=now_ms, bounds=bounds)
@@ -166,7 +167,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartitionName],
     ) -> dict[TopicPartitionName, ErrorCode]:
         """Return for each partition whether it is in the producer's transaction."""
-        states = self._asked_for(transactional_id)
+        states = self.here.asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             return dict.fromkeys(partitions, states)
         if self._duties.is_written_beside(states.partition, transactional_id):
@@ -182,7 +183,7 @@ class TransactionCoordinator:
 
         NO_NUMBER if the id is not known here.
         """
-        states = self._states_of(transactional_id)
+        states = self.here.states_of(transactional_id)
         one = None if isinstance(states, ErrorCode) else states.values.get(transactional_id)
         return NO_NUMBER if one is None else one.number
 
@@ -207,7 +208,7 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Described:
         """Return what is confirmed of an id."""
-        states = self._asked_for(transactional_id)
+        states = self.here.asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             return Described(states)
         one = states.values.get(transactional_id)
@@ -223,10 +224,6 @@ class TransactionCoordinator:
     def is_loading(self) -> bool:
         """Whether some ids are not known yet."""
         return self._base.partitions.is_loading
-
-    def partition_of(self, transactional_id: str) -> int:
-        """Return the partition of the internal topic that has an id."""
-        return partition_of(transactional_id, self._base.partitions.count)
 
     # Markers
 
@@ -246,7 +243,7 @@ class TransactionCoordinator:
     def _decide(
         self, transactional_id: str, decide: Decide, reply: Reply, fresh_id: ProducerId | None
     ) -> None:
-        states = self._asked_for(transactional_id)
+        states = self.here.asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             reply(ProducerReply(states))
             return
@@ -349,7 +346,7 @@ class TransactionCoordinator:
 
     def _complete(self, transactional_id: str) -> None:
         """All partitions have heard: the transaction is over."""
-        states = self._states_of(transactional_id)
+        states = self.here.states_of(transactional_id)
         if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):
             return
         one = states.values.get(transactional_id)
@@ -379,7 +376,7 @@ class TransactionCoordinator:
 
         Returns what that cost: the record has all partitions.
         """
-        states = self._states_of(transactional_id)
+        states = self.here.states_of(transactional_id)
         if isinstance(states, ErrorCode):
             return 1
         one = states.values.get(transactional_id)
@@ -422,72 +419,15 @@ class TransactionCoordinator:
     def _set(self, key: tuple[str, str], after_ms: int) -> None:
         self._base.deadlines.set(key, self._clock.monotonic_ms() + after_ms)
 
-    # Partitions
-
-    def is_id_allowed(self, transactional_id: str) -> bool:
-        """Whether an id is short enough.
-
-        One that is not hears TRANSACTIONAL_ID_AUTHORIZATION_FAILED: all clients take that as final,
-        while librdkafka asks again after INVALID_REQUEST until its time is over.
-        """
-        size = len(transactional_id.encode(errors="surrogatepass"))
-        return size <= self.config.id_bytes_max
-
-    def _asked_for(self, transactional_id: str) -> IdTable | ErrorCode:
-        """Return the ids for an answer from memory, while nobody else can coordinate them.
-
-        A coordinator that was replaced and does not know it would take the commit of a transaction
-        for that of the one before, which had the same epoch.
-        """
-        states = self._states_of(transactional_id)
-        if isinstance(states, ErrorCode) or self._masterships.is_certain(states.partition):
-            return states
-        return ErrorCode.NOT_COORDINATOR
-
-    def _states_of(self, transactional_id: str) -> IdTable | ErrorCode:
-        """Return the ids of the partition that has this one, or why there are none."""
-        if not transactional_id:
-            return ErrorCode.INVALID_REQUEST
-        if not self.is_id_allowed(transactional_id):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        partition = self.partition_of(transactional_id)
-        states = self._shard.by_partition.get(partition)
-        if states is None:
-            is_owned = self._base.partitions.state(partition) is not None
-            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return loading if is_owned else ErrorCode.NOT_COORDINATOR
-        if transactional_id in states.unread:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return states
-
-    @property
-    def id_count(self) -> int:
-        """Transactional ids that are coordinated here."""
-        return sum(len(states.values) for states in self._shard.by_partition.values())
-
-    @property
-    def id_bytes(self) -> int:
-        """Approximate memory of the ids, in bytes, without partitions."""
-        return sum(states.id_bytes for states in self._shard.by_partition.values())
-
     @property
     def pinned_bytes(self) -> int:
         """Approximate memory of ids and partitions, in bytes."""
-        return self.id_bytes + self._place_count() * PLACE_BYTES
+        return self.here.id_bytes + self.here.place_count * PLACE_BYTES
 
     @property
     def ending_count(self) -> int:
         """Transactions whose partitions have not all heard how they ended."""
         return len(self._duties)
-
-    def _place_count(self) -> int:
-        return sum(states.place_count for states in self._shard.by_partition.values())
-
-    def _is_full(self) -> bool:
-        """Whether there are as many ids as there may be, those under way included."""
-        new = sum(states.new_count for states in self._shard.by_partition.values())
-        is_enough = self.id_count + new >= self.config.ids_max
-        return is_enough or self.id_bytes >= self.config.ids_bytes_max
 
     def _let_go(self, states: IdTable) -> Steps:
         """End what belongs to a partition that is not coordinated here any more."""

@@ -6,7 +6,7 @@ Source: Kafka InitProducerIdResponse.json, EndTxnResponse.json; KIP-664, KIP-994
 from collections.abc import Mapping, Set
 from typing import NamedTuple, Protocol
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.state import (
@@ -58,7 +58,7 @@ class MarkerDuty(NamedTuple):
     transactional_id: str
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     is_commit: bool
     version: int
     number: int

@@ -4,7 +4,7 @@ Source: KIP-890, Kafka `VerificationGuard`.
 """
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ProducerEpoch
+from penstock.base.ids import LeaderEpoch, ProducerEpoch
 from penstock.transactions.state import NO_NUMBER
 
 
@@ -21,7 +21,9 @@ class Guard:
         "waiting",
     )
 
-    def __init__(self, leader_epoch: int, producer_epoch: ProducerEpoch, sequence: int) -> None:
+    def __init__(
+        self, leader_epoch: LeaderEpoch, producer_epoch: ProducerEpoch, sequence: int
+    ) -> None:
         self.leader_epoch = leader_epoch
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence

@@ -11,14 +11,14 @@ Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.chec
 KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
 """
 
-from penstock.base.ids import Position, ProducerId
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch, Position, ProducerId
 from penstock.broker.errors import CoordinatorFenced
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.storage.errors import ProducerFenced
 from penstock.storage.index.transactions import TransactionEnd
 from penstock.transactions.state import BUMPING_VERSION, NO_NUMBER
 
-ANY_EPOCH = -1
+ANY_EPOCH = NO_LEADER_EPOCH
 
 
 def append_marker(
@@ -27,7 +27,7 @@ def append_marker(
     version: int,
     *,
     number: int = NO_NUMBER,
-    leader_epoch: int = ANY_EPOCH,
+    leader_epoch: LeaderEpoch = ANY_EPOCH,
 ) -> Position:
     """Append a marker; return the position up to which the set has to confirm the log.
 

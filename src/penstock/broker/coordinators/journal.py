@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Offset
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.broker.append.transactional import check_writer, note_opened
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.reasons import reason_of
@@ -125,11 +125,11 @@ class InternalTopicJournal:
         topic = self._broker.partitions.by_name.get(self.topic.encode())
         return () if topic is None else topic.partitions
 
-    def leader_epoch_of(self, partition: int) -> int:
+    def leader_epoch_of(self, partition: int) -> LeaderEpoch:
         """Return the leader epoch of a partition's replica set; -1 if the partition is not here."""
         partitions = self.partitions
         hosted = partitions[partition] if partition < len(partitions) else None
-        return -1 if hosted is None else hosted.member.leader_epoch
+        return NO_LEADER_EPOCH if hosted is None else hosted.member.leader_epoch
 
     def append(
         self,

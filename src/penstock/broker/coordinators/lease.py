@@ -8,6 +8,7 @@ master has expired.
 Source: the read lease of the set (ADR 0026); Kafka has none, and its old coordinator still answers.
 """
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
@@ -40,9 +41,9 @@ class JournalMasterships:
         self._broker = broker
         self._journal = journal
 
-    def epoch_of(self, partition: int) -> int:
+    def epoch_of(self, partition: int) -> CoordinatorEpoch:
         """Return the leader epoch of the partition; -1 if it is not here."""
-        return self._journal.leader_epoch_of(partition)
+        return CoordinatorEpoch(self._journal.leader_epoch_of(partition))
 
     def is_certain(self, partition: int) -> bool:
         """Whether nobody else can coordinate the partition by now."""

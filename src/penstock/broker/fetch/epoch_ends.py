@@ -56,7 +56,7 @@ def find_epoch_end(
 
 
 def _below(
-    hosted: HostedPartition, leader_epoch: int, own: EpochEnd | None, tier: TierView | None
+    hosted: HostedPartition, leader_epoch: LeaderEpoch, own: EpochEnd | None, tier: TierView | None
 ) -> tuple[EpochEnd | None, PlatformError | None]:
     """Return what the tier tells where the log has no record of the epoch, or of an earlier one."""
     local_start, key = hosted.log.log_start_offset, hosted.log.topic_partition

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError, as_answer
-from penstock.base.ids import NO_OFFSET, LeaderEpoch, Offset
+from penstock.base.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.broker.errors import TierUnavailable, UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.watermarks import End
@@ -32,15 +32,15 @@ class WantedPartition:
         key: PartitionKey,
         fetch_offset: int,
         max_bytes: int,
-        leader_epoch: int,
-        last_fetched_epoch: int,
+        leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+        last_fetched_epoch: LeaderEpoch = NO_LEADER_EPOCH,
     ) -> None:
         """`leader_epoch` as known to the consumer, and that of the last record it has; -1: none."""
         self.key = key
         self.fetch_offset = Offset(fetch_offset)
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = LeaderEpoch(last_fetched_epoch)
+        self.last_fetched_epoch = last_fetched_epoch
 
 
 class PartitionRead:

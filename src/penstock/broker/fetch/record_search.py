@@ -6,6 +6,7 @@ Source: Kafka `FileRecords.searchForTimestamp`, KIP-734.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch
 from penstock.broker.partitions import HostedPartition
 from penstock.record.batch import read_header
 from penstock.record.compression import Bounds
@@ -24,7 +25,7 @@ class Found(NamedTuple):
 
     offset: int
     timestamp: int = -1
-    leader_epoch: int = -1
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
 
 class RecordSearch:

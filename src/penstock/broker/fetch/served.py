@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.base.ids import NO_OFFSET, Offset, Position
+from penstock.base.ids import NO_OFFSET, LeaderEpoch, Offset, Position
 from penstock.broker.errors import TierUnavailable, UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
+def has_ended(member: ReplicaSetMember, leader_epoch: LeaderEpoch) -> bool:
     """Whether the end of that mastership is known here.
 
     A slave may still be receiving records of the newest epoch in its log, so that the end there is

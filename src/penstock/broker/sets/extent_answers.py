@@ -6,7 +6,7 @@ Source: docs/adr/0114; the asking side is range_repairs.py.
 """
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.broker import Broker
 from penstock.broker.sets.outcome import outcome
 from penstock.coordinator.extent_calls import (
@@ -56,7 +56,7 @@ class ExtentAnswers:
         )
 
 
-def _follows(member: ReplicaSetMember, leader_epoch: int) -> bool:
+def _follows(member: ReplicaSetMember, leader_epoch: LeaderEpoch) -> bool:
     is_of_it = member.role is not Role.IDLE and member.leader_epoch == leader_epoch
     return is_of_it and not member.log.is_busy
 

@@ -19,7 +19,8 @@ from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, broker_key
-from penstock.controller.topic_config.table import TOPIC_CONFIGS, TopicSettings, broker_defaults
+from penstock.controller.topic_config.describe import broker_defaults
+from penstock.controller.topic_config.table import TOPIC_CONFIGS, TopicSettings
 
 ALL_BROKERS = ""
 """The name under which the configuration of all brokers stands."""

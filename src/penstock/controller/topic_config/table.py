@@ -14,9 +14,8 @@ Source: Kafka 4.2.0 `TopicConfig`, `LogConfig` (names, types, ranges, defaults; 
 own words), `ServerTopicConfigSynonyms`; KIP-937 for the two timestamp bounds, KIP-390 for levels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -24,12 +23,7 @@ from annotated_types import Ge, Le, Not
 
 from penstock.base.ids import ReplicaSetId
 from penstock.configs import keys, without_effect
-from penstock.configs.entry import (
-    ConfigEntry,
-    ConfigSource,
-    ConfigSynonym,
-    ConfigType,
-)
+from penstock.configs.entry import ConfigType
 from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey, Value
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.configs.without_effect import HOUR_MS
@@ -436,64 +430,3 @@ def resolve(overrides: Mapping[str, str], defaults: TopicSettings) -> TopicSetti
         if row.fixed_default is None:
             fields[row.field] = value
     return replace(defaults, **fields)  # type: ignore[arg-type]  # types by table
-
-
-def describe(
-    overrides: Mapping[str, str],
-    unset: Sequence[ConfigEntry],
-    *,
-    is_unclean_allowed: bool = False,
-) -> list[ConfigEntry]:
-    """Return every key with its effective value, its source and what stands behind it.
-
-    `unset` has every key as a topic has it that says nothing. `is_unclean_allowed`: whether a
-    replica set of the topic allows unclean elections.
-    """
-    entries = [
-        entry if (text := overrides.get(entry.name)) is None else _overridden(entry, text)
-        for entry in unset
-    ]
-    if is_unclean_allowed:
-        at = next(at for at, entry in enumerate(entries) if entry.name == UNCLEAN)
-        entries[at] = _set_at_run_time(entries[at])
-    return entries
-
-
-@lru_cache(maxsize=4)
-def broker_defaults(defaults: TopicSettings) -> tuple[ConfigEntry, ...]:
-    """Return every key as topics have it that say nothing."""
-    built_in = TopicSettings()
-    return tuple(_default_entry(row, defaults, built_in) for row in _ROWS)
-
-
-def _default_entry(
-    row: TopicConfigKey, defaults: TopicSettings, built_in: TopicSettings
-) -> ConfigEntry:
-    node_value, built_in_value = row.value_in(defaults), row.value_in(built_in)
-    synonyms: list[ConfigSynonym] = []
-    if node_value != built_in_value:
-        name = row.broker_names[0].name
-        synonyms.append(ConfigSynonym(name, node_value, ConfigSource.STATIC_BROKER))
-    if row.broker_names:
-        name, unit = row.broker_names[-1]
-        text = built_in_value if unit == 1 else str(int(built_in_value) // unit)
-        synonyms.append(ConfigSynonym(name, text, ConfigSource.DEFAULT))
-    return ConfigEntry(
-        name=row.key,
-        value=node_value,
-        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        config_type=row.config_type,
-        documentation=row.documentation,
-        synonyms=tuple(synonyms),
-    )
-
-
-def _overridden(entry: ConfigEntry, text: str) -> ConfigEntry:
-    own = ConfigSynonym(entry.name, text, ConfigSource.DYNAMIC_TOPIC)
-    return replace(entry, value=text, source=own.source, synonyms=(own, *entry.synonyms))
-
-
-def _set_at_run_time(entry: ConfigEntry) -> ConfigEntry:
-    """Nobody set it for this topic, and somebody did at run time: for all topics of a set."""
-    own = ConfigSynonym(UNCLEAN, "true", ConfigSource.DYNAMIC_DEFAULT_BROKER)
-    return replace(entry, value="true", source=own.source, synonyms=(own, *entry.synonyms))

@@ -12,6 +12,7 @@ Deletion, completeDeleteShareGroupOffsets).
 
 from collections.abc import Iterable, Mapping
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.groups.assigned.names import Kind
 from penstock.groups.context import Context
 from penstock.groups.journal import GroupChanges, WriteDone
@@ -28,7 +29,11 @@ class HeldGroup:
     __slots__ = ("_context", "_group", "_table", "coordinator_epoch")
 
     def __init__(
-        self, context: Context, table: GroupTable, group: ShareGroup, coordinator_epoch: int
+        self,
+        context: Context,
+        table: GroupTable,
+        group: ShareGroup,
+        coordinator_epoch: CoordinatorEpoch,
     ) -> None:
         assert group.is_empty, group.group_id
         self.coordinator_epoch = coordinator_epoch

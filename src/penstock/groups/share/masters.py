@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator.share_calls import (
     NO_EPOCH,
     ShareChange,
@@ -25,7 +26,7 @@ Done = Callable[[ErrorCode | None], None]
 class ShareMasters(Protocol):
     """Asks the masters. Who can not be asked is COORDINATOR_NOT_AVAILABLE."""
 
-    def epoch_of(self, group_id: str) -> int:
+    def epoch_of(self, group_id: str) -> CoordinatorEpoch:
         """Return the leader epoch by which this broker coordinates a group, to ask for changes."""
 
     async def summaries(
@@ -38,7 +39,7 @@ class ShareMasters(Protocol):
         group_id: str,
         kind: ShareChangeKind,
         changes: Iterable[ShareChange],
-        coordinator_epoch: int,
+        coordinator_epoch: CoordinatorEpoch,
     ) -> Mapping[SharePlace, ErrorCode]:
         """Let shares begin elsewhere, or be forgotten; returns once that is durable.
 
@@ -62,7 +63,7 @@ class ShareMasters(Protocol):
 class NoShareMasters:
     """Those of a coordinator that can ask nobody: nothing is known, changed, or released early."""
 
-    def epoch_of(self, group_id: str) -> int:
+    def epoch_of(self, group_id: str) -> CoordinatorEpoch:
         """As in ShareMasters."""
         del group_id
         return NO_EPOCH
@@ -79,7 +80,7 @@ class NoShareMasters:
         group_id: str,
         kind: ShareChangeKind,
         changes: Iterable[ShareChange],
-        coordinator_epoch: int,
+        coordinator_epoch: CoordinatorEpoch,
     ) -> Mapping[SharePlace, ErrorCode]:
         """As in ShareMasters."""
         del group_id, kind, coordinator_epoch

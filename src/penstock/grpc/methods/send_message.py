@@ -111,7 +111,7 @@ def _partition(call: Call, topic: HostedTopic, message: Message) -> HostedPartit
 
 def _is_led(hosted: HostedPartition) -> bool:
     try:
-        hosted.check_still_led(-1)
+        hosted.check_still_led()
     except PlatformError:
         return False
     return True

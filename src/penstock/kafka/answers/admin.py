@@ -9,7 +9,7 @@ from penstock.base.ids import TopicId
 from penstock.configs.entry import ConfigEntry
 from penstock.controller.errors import InvalidConfig, InvalidPartitions
 from penstock.controller.metadata.image import TopicImage
-from penstock.controller.topic_config.table import describe
+from penstock.controller.topic_config.describe import describe
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode

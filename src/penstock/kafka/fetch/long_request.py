@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+from penstock.base.ids import NO_LEADER_EPOCH
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
@@ -115,8 +116,8 @@ async def _named(
                     (name, part.partition),
                     part.fetch_offset,
                     part.partition_max_bytes,
-                    getattr(part, "current_leader_epoch", -1),
-                    getattr(part, "last_fetched_epoch", -1),
+                    getattr(part, "current_leader_epoch", NO_LEADER_EPOCH),
+                    getattr(part, "last_fetched_epoch", NO_LEADER_EPOCH),
                 )
             )
     forgotten: list[PartitionKey] = []

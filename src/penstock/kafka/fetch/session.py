@@ -47,8 +47,8 @@ class SessionPartition(WantedPartition):
         key: PartitionKey,
         fetch_offset: int,
         max_bytes: int,
-        leader_epoch: int,
-        last_fetched_epoch: int,
+        leader_epoch: LeaderEpoch,
+        last_fetched_epoch: LeaderEpoch,
     ) -> None:
         super().__init__(key, fetch_offset, max_bytes, leader_epoch, last_fetched_epoch)
         self.high_watermark = -1
@@ -61,7 +61,11 @@ class SessionPartition(WantedPartition):
         return PARTITION_BYTES + len(self.key[0])
 
     def update(
-        self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        leader_epoch: LeaderEpoch,
+        last_fetched_epoch: LeaderEpoch,
     ) -> None:
         """Adopt the partition's fields of a later request."""
         self.fetch_offset = Offset(fetch_offset)

@@ -24,6 +24,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ProducerEpoch
 from penstock.base.ports import Clock
 from penstock.controller.commands.topic_names import TOPIC_NAME_CHARACTERS_MAX
 from penstock.kafka.error_map import error_code_of
@@ -64,7 +65,7 @@ class Refusal(NamedTuple):
 
 class _Kept(NamedTuple):
     refusal: Refusal
-    producer_epoch: int
+    producer_epoch: ProducerEpoch
     base_sequence: int
     until_ms: int
 

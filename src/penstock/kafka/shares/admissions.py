@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.broker.broker import Broker
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.coordinator.calls import Caller, CallError
@@ -62,7 +62,7 @@ class _Said:
 
     __slots__ = ("code", "leader_epoch", "until_ms")
 
-    def __init__(self, leader_epoch: int, until_ms: int) -> None:
+    def __init__(self, leader_epoch: LeaderEpoch, until_ms: int) -> None:
         self.leader_epoch = leader_epoch
         self.code: ErrorCode | None = None
         self.until_ms = until_ms
@@ -83,7 +83,7 @@ class ShareAdmissions:
         self._asked = 0
         """In all queues."""
 
-    def of(self, key: ShareKey, leader_epoch: int) -> ErrorCode | None:
+    def of(self, key: ShareKey, leader_epoch: LeaderEpoch) -> ErrorCode | None:
         """As in MayBegin."""
         said = self._said.get(key)
         now_ms = self._broker.clock.monotonic_ms()
@@ -92,7 +92,7 @@ class ShareAdmissions:
             return None
         return said.code
 
-    def take(self, key: ShareKey, leader_epoch: int) -> bool:
+    def take(self, key: ShareKey, leader_epoch: LeaderEpoch) -> bool:
         """As in MayBegin."""
         said = self._said.get(key)
         if said is None or said.leader_epoch != leader_epoch or said.code is not ErrorCode.NONE:

@@ -165,7 +165,7 @@ class ShareAnswers:
         self._sessions.end(group, member)
         pace = Pace(self._broker.turns)
         keys: list[ShareKey] = []
-        for number, key in enumerate(self._broker.shares.keys()):
+        for number, key in enumerate(self._broker.shares.here.keys()):
             if not number % 20:
                 await pace.step()
             if key.group == group:

@@ -294,7 +294,7 @@ class ShareFetching:
         if self._is_gone:
             return
         try:
-            hosted.check_still_led(-1)
+            hosted.check_still_led()
             hosted.member.check_readable()
             why_not: WhyNot | None = await self._loaded(part.key, why)
             if why_not is Unavailable.NOT_STARTED:
@@ -342,7 +342,7 @@ class ShareFetching:
         broker, connection = self._broker, self._request.connection
         most = self._limits.max_bytes
         reads = [
-            PartitionRead(WantedPartition(part.place, offset, most, -1, -1), part.hosted)
+            PartitionRead(WantedPartition(part.place, offset, most), part.hosted)
             for part, offset in wanted
         ]
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.assignors.partitions import Partitions
-from penstock.base.ids import BrokerId, TopicId
+from penstock.base.ids import BrokerId, CoordinatorEpoch, TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import NO_MASTER
@@ -69,18 +69,18 @@ class CalledShareMasters:
 
         return dict(await self._ask_all([(one, one) for one in places], ask, ShareSummary))
 
-    def epoch_of(self, group_id: str) -> int:
+    def epoch_of(self, group_id: str) -> CoordinatorEpoch:
         """As in ShareMasters."""
         topic = find_hosted_topic(self._broker, INTERNAL_TOPIC)
         hosted = None if topic is None else topic.find(self._broker.groups.partition_of(group_id))
-        return NO_EPOCH if hosted is None else hosted.member.leader_epoch
+        return NO_EPOCH if hosted is None else CoordinatorEpoch(hosted.member.leader_epoch)
 
     async def change(
         self,
         group_id: str,
         kind: ShareChangeKind,
         changes: Iterable[ShareChange],
-        coordinator_epoch: int,
+        coordinator_epoch: CoordinatorEpoch,
     ) -> Mapping[SharePlace, ErrorCode]:
         """As in ShareMasters."""
 
@@ -99,7 +99,9 @@ class CalledShareMasters:
         epoch = self.epoch_of(group_id)
         self._spawn("share deletion", self._delete(group_id, partitions, epoch, done))
 
-    async def _delete(self, group_id: str, partitions: Partitions, epoch: int, done: Done) -> None:
+    async def _delete(
+        self, group_id: str, partitions: Partitions, epoch: CoordinatorEpoch, done: Done
+    ) -> None:
         changes = [
             ShareChange(topic_id, number)
             for topic_id, numbers in partitions.items()

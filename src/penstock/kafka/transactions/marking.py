@@ -20,7 +20,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.broker.append.append import partition_to_mark
 from penstock.broker.append.markers import append_marker
 from penstock.broker.broker import Broker
@@ -106,7 +106,7 @@ class MarkerSender:
             with contextlib.suppress(PlatformError):
                 hosted = self._hosted(each)
                 if hosted.member is own:
-                    epoch = duty.coordinator_epoch  # the mastership is one and the same
+                    epoch = LeaderEpoch(duty.coordinator_epoch)  # one and the same mastership
                     append_marker(
                         hosted, ended, duty.version, number=duty.number, leader_epoch=epoch
                     )
@@ -199,7 +199,7 @@ class MarkerSender:
         coordinator heard of the masterships that are asked here (docs/adr/0091).
         """
         named = coordinating_set(self._broker, duty.transactional_id)
-        ours = (self._broker.broker_id, duty.coordinator_epoch)
+        ours = (self._broker.broker_id, LeaderEpoch(duty.coordinator_epoch))
         return named is not None and (named.master, named.leader_epoch) == ours
 
     async def _ask(self, broker_id: BrokerId, some: list[Place]) -> None:

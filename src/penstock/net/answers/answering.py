@@ -45,7 +45,10 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
         "is_closed",
         "kept_bytes",
         "last_tick",
+        "paced_tick",
         "stalled_bytes",
+        "taken_bytes",
+        "taken_tick",
         "written_bytes",
     )
 
@@ -67,6 +70,8 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
         self._flush_is_due = False
         self._is_stalled = False
         self.written_bytes = self.stalled_bytes = self.kept_bytes = 0
+        self.taken_bytes, self.taken_tick, self.paced_tick = 0, context.tick, context.tick
+        """What the peer had taken of what was written, and when it last took any, and some."""
 
     @abstractmethod
     def _pause(self, reason: int) -> None:
@@ -242,6 +247,15 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
             self._change_stalled(max(self.stalled_bytes, waits))
             if self.stalled_bytes > self._context.limits.queued_bytes_max and not self.is_choked:
                 self._pause(PAUSED_WRITES)
+
+    def is_slow_reader(self, since_tick: int) -> bool:
+        """Whether it pins answers, and has taken next to nothing of them since that tick.
+
+        Answers that wait for an earlier one count as not taken from the bound on: whether that is
+        slow on purpose can not be told.
+        """
+        is_slow = self.stalled_bytes > 0 and self.paced_tick <= since_tick
+        return is_slow or self._held_bytes > self._context.limits.queued_bytes_max
 
     def _change_stalled(self, size: int) -> None:
         before, self.stalled_bytes = self.stalled_bytes, size

@@ -51,7 +51,7 @@ def pop_metrics(desk: PopDesk) -> Iterator[Metric]:
 def _held(desk: PopDesk) -> Counter[tuple[str, str]]:
     held: Counter[tuple[str, str]] = Counter()
     shares = desk.broker.shares
-    for key in islice(_popped(shares.keys()), SHARES_MAX):
+    for key in islice(_popped(shares.here.keys()), SHARES_MAX):
         described = shares.describe(key)
         if isinstance(described, Unavailable):
             continue

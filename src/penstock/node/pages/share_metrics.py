@@ -20,12 +20,12 @@ def share_metrics(coordinator: ShareCoordinator, sessions: ShareSessions) -> Ite
     yield GaugeMetricFamily(
         "penstock_shares",
         "Shares: groups by partitions whose data is led here.",
-        len([*coordinator.keys()]),
+        len([*coordinator.here.keys()]),
     )
     yield GaugeMetricFamily(
         "penstock_shares_memory_bytes",
         "Approximate memory of these shares.",
-        coordinator.memory_bytes,
+        coordinator.here.memory_bytes,
     )
     for name, text in COUNTERS.items():
         count = getattr(coordinator.counters, name)

@@ -18,7 +18,7 @@ def transaction_metrics(coordinator: TransactionCoordinator) -> Iterator[Metric]
     yield GaugeMetricFamily(
         "penstock_transactional_ids",
         "Transactional ids that are coordinated here.",
-        coordinator.id_count,
+        coordinator.here.id_count,
     )
     yield GaugeMetricFamily(
         "penstock_transactions_ending",

@@ -61,7 +61,7 @@ def read_at(
     key = (hosted.topic.name_bytes, hosted.partition)
     FetchOperation(
         broker,
-        [PartitionRead(WantedPartition(key, offset, most, -1, -1), hosted)],
+        [PartitionRead(WantedPartition(key, offset, most), hosted)],
         min_bytes=1,
         max_bytes=most,
         on_done=lambda reads: on_read(reads[0]),

@@ -69,7 +69,7 @@ def _place(context: RemotingContext, command: Command) -> tuple[HostedPartition,
     if topic is None or not topic.internal or place.partition >= len(topic.placed):
         raise MessageGone("no half message waits there")
     hosted = partition_to_mark(topic, place.partition)
-    hosted.check_still_led(-1)
+    hosted.check_still_led()
     return hosted, half_number
 
 

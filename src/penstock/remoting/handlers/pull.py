@@ -57,7 +57,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         offset = number(command, "commitOffset", 0)
         commit(context.front.desk, group, found.hosted, offset, _nothing)
     key = (topic_name.encode(), found.hosted.partition)
-    part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
+    part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
     host, is_retry = context.front.own_host(), retry_group(topic_name) is not None
     wanted = Wanted(

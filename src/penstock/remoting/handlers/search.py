@@ -57,7 +57,7 @@ class _Search(NamedTuple):
         """Search what is readable now; much may have happened since the request came."""
         hosted, member = self.hosted, self.hosted.member
         try:
-            hosted.check_still_led(-1)
+            hosted.check_still_led()
             member.check_readable()
             if not knows_the_end(hosted):
                 raise NotMaster("the end of the queue is not known yet")

@@ -67,9 +67,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         raise MessageGone(f"{asked.locator} is no place of a message")
     topic_name = RETRY + asked.group if place.is_retry else asked.topic
     hosted = partition_of(find_topic(context, topic_name, Operation.READ), place.partition)
-    hosted.check_still_led(-1)
+    hosted.check_still_led()
     key = (hosted.topic.name_bytes, hosted.partition)
-    read = PartitionRead(WantedPartition(key, place.offset, 1, -1, -1), hosted)
+    read = PartitionRead(WantedPartition(key, place.offset, 1), hosted)
     operation = FetchOperation(
         context.broker,
         [read],

@@ -80,7 +80,7 @@ class _Source(NamedTuple):
     def check(self) -> None:
         """Raise a PlatformError where the mastership is over, or its log has moved."""
         hosted, member = self.hosted, self.hosted.member
-        hosted.check_still_led(-1)
+        hosted.check_still_led()
         member.check_writable()
         is_other = member.leader_epoch != self.leader_epoch or hosted.log is not self.log
         if is_other or hosted.log.log_start_offset != self.first:
@@ -165,7 +165,7 @@ class Delivery:
         self._open.add(hosted)
         FetchOperation(
             self._broker,
-            [PartitionRead(WantedPartition(key, first, BYTES_MAX, -1, -1), hosted)],
+            [PartitionRead(WantedPartition(key, first, BYTES_MAX), hosted)],
             min_bytes=1,
             max_bytes=BYTES_MAX,
             on_done=partial(self._on_read, source),

@@ -79,7 +79,7 @@ def check_taken(target: HostedPartition, record: Record) -> None:
     Raises ReplicationError and RecordError kinds, UnknownPartition.
     """
     rules = target.topic.rules
-    target.check_still_led(-1)
+    target.check_still_led()
     target.member.check_in_step(rules.min_insync_replicas)
     size = BATCH_HEADER_BYTES + record_bytes_max(record) + STAMP_BYTES_MAX
     if size > rules.max_message_bytes:

@@ -132,7 +132,7 @@ class PopLetters:
         group = popping_group(key.group)
         if hosted is None or group is None:
             return None
-        hosted.check_still_led(-1)
+        hosted.check_still_led()
         first, end = run
         if end <= hosted.log.log_start_offset:
             return run  # retention was faster
@@ -150,7 +150,7 @@ class PopLetters:
 
     async def _read(self, hosted: HostedPartition, offset: int) -> PartitionRead:
         key = (hosted.topic.name_bytes, hosted.partition)
-        read = PartitionRead(WantedPartition(key, offset, BYTES_MAX, -1, -1), hosted)
+        read = PartitionRead(WantedPartition(key, offset, BYTES_MAX), hosted)
         read.clear()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         FetchOperation(

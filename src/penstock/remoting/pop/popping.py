@@ -227,7 +227,7 @@ class Popping:
     async def _outlook(self, part: Part) -> Outlook | None:
         """Return what may be handed out, of a share that has begun and is not behind its log."""
         shares, hosted = self._desk.broker.shares, part.hosted
-        hosted.check_still_led(-1)
+        hosted.check_still_led()
         hosted.member.check_readable()
         outlook = shares.outlook(part.key)
         if isinstance(outlook, Unavailable):
@@ -259,7 +259,7 @@ class Popping:
     async def _read(self, part: Part, offset: int) -> PartitionRead:
         broker, popper = self._desk.broker, self._popper
         key = (self._asked.topic.encode(), part.hosted.partition)
-        read = PartitionRead(WantedPartition(key, offset, BYTES_MAX, -1, -1), part.hosted)
+        read = PartitionRead(WantedPartition(key, offset, BYTES_MAX), part.hosted)
         read.clear()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -268,7 +268,7 @@ class TierMasterships:
         if one.copier is not None:
             return
         assert self._capabilities is not None
-        set_id, epoch = int(one.member.replica_set_id), int(one.leader_epoch)
+        set_id, epoch = int(one.member.replica_set_id), one.leader_epoch
         fence = Fence(set_id, epoch, self._randomness.token_bytes(NONCE_BYTES))
         times, config = self._config.times(), self._config
         one.copier = Copier(fence, self._cluster_id, one.source, times)

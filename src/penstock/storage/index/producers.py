@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import NO_COORDINATOR_EPOCH, CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.record.batch import BatchHeader
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index.transactions import LogTransactions
@@ -38,7 +38,7 @@ WINDOW_BATCHES = 5
 STATE_BYTES_MAX = 1_192
 """Upper bound of a producer's state with all its batches: 1,164 bytes by tracemalloc."""
 NO_SEQUENCE = -1
-NO_COORDINATOR = -1
+NO_COORDINATOR = NO_COORDINATOR_EPOCH
 SEQUENCE_MAX = 0x7FFFFFFF
 ROOM_PART = 100
 EXPIRED_AT_ONCE = 5_000
@@ -49,7 +49,7 @@ the first step the keys are copied too: 2 ms for 100,000."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
-ProducerState: TypeAlias = tuple[ProducerEpoch, int, tuple[BatchSpan, ...], int]
+ProducerState: TypeAlias = tuple[ProducerEpoch, int, tuple[BatchSpan, ...], CoordinatorEpoch]
 """(producer epoch, wall time of the last append in ms, batches oldest first, coordinator epoch)"""
 ProducerKey: TypeAlias = tuple[int, ProducerId]
 """(partition serial, producer id)"""
@@ -64,7 +64,7 @@ class KnownProducer(NamedTuple):
     """Of the last record that it appended; NO_SEQUENCE if its epoch began with a marker."""
     last_append_ms: int
     """Wall time of the last append, in milliseconds."""
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     """Of the last marker; NO_COORDINATOR if it has none."""
     first_open_offset: int
     """Where its open transaction begins; -1 if it has none."""
@@ -188,7 +188,7 @@ class ProducerTable:
         coordinator_epoch = NO_COORDINATOR if state is None else state[3]
         states.put(key, (header.producer_epoch, states.now_ms, window, coordinator_epoch))
 
-    def record_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+    def record_marker(self, header: BatchHeader, coordinator_epoch: CoordinatorEpoch) -> None:
         """Record the marker of a producer."""
         states = self.states
         key = (self.serial, header.producer_id)

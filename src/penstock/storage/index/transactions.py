@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from penstock.base.ids import Offset, Position, ProducerEpoch, ProducerId
+from penstock.base.ids import CoordinatorEpoch, Offset, Position, ProducerEpoch, ProducerId
 from penstock.base.invariant import invariant
 
 OPEN = Position(-1)
@@ -40,7 +40,7 @@ class TransactionEnd(NamedTuple):
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     is_commit: bool
 
 

@@ -82,10 +82,7 @@ class Recovery:
         states: ProducerStates,
         older: OlderStores | None = None,
     ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._config = config
-        self._place = disk, directory, config
+        self._disk, self._directory, self._config = self._place = disk, directory, config
         self._states = states
         self._older = older or OlderStores()
         self.report = RecoveryReport()

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.base.ids import Offset, TopicPartition
+from penstock.base.ids import EpochStart, Offset, TopicPartition
 from penstock.base.ports import Disk
 from penstock.compaction.clean import CleaningPass, CleaningRules
 from penstock.compaction.fill import Dirty, fill_key_map
@@ -136,14 +136,14 @@ def clean_extents(
 class _Known(NamedTuple):
     """What the notes of the extents tell."""
 
-    epochs: list[tuple[int, int]]
+    epochs: list[EpochStart]
     aborted: Aborted
     bound_offset: int
 
 
 def _read_notes(place: ExtentPlace, extents: Sequence[Extent]) -> _Known:
     """Read the notes of all extents: of the parts of them that are held."""
-    epochs: list[tuple[int, int]] = []
+    epochs: list[EpochStart] = []
     aborted: list[list[int]] = [[], [], [], []]
     bound = 0
     for extent in extents:
@@ -256,7 +256,7 @@ class _Range:
         self._made += 1
         self._begin, self._begin_ms = end, None
 
-    def _epochs(self, end: int) -> list[tuple[int, int]]:
+    def _epochs(self, end: int) -> list[EpochStart]:
         """Return the epochs of [begin, end), the first of which is in force where it begins."""
         starts = [start for _, start in self._known.epochs]
         first = max(bisect_right(starts, self._begin) - 1, 0)

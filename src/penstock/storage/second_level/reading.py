@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.base.ids import LeaderEpoch, Offset
+from penstock.base.ids import EpochStart, LeaderEpoch, Offset
 from penstock.base.ports import Disk, DiskFile
 from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Summary, batches_of, read_block, read_summary
@@ -102,7 +102,7 @@ def read_chunk(
 
 
 def find_epoch_end(
-    place: ExtentPlace, extents: Sequence[Extent], leader_epoch: int
+    place: ExtentPlace, extents: Sequence[Extent], leader_epoch: LeaderEpoch
 ) -> EpochEnd | None:
     """Return the newest epoch up to `leader_epoch` in the extents of a partition, and its end.
 
@@ -125,7 +125,7 @@ def find_epoch_end(
     return best
 
 
-def _epochs_of(place: ExtentPlace, extent: Extent) -> Sequence[tuple[int, int]]:
+def _epochs_of(place: ExtentPlace, extent: Extent) -> Sequence[EpochStart]:
     with open_extent(place, extent) as opened:
         return [one for one in opened.summary.notes.epochs if one[1] < extent.end_offset]
 

@@ -14,6 +14,7 @@ from penstock.base.ids import Position, TopicPartition
 from penstock.storage.commit_log.pins import Movable
 from penstock.storage.config import LogConfig
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.second_level.changes import Changed
 from penstock.storage.second_level.cleaning_plan import (
     CleaningPlan,
     CleaningSettings,
@@ -21,7 +22,7 @@ from penstock.storage.second_level.cleaning_plan import (
 )
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.planning import FILE_BYTES_MAX, SplitPlan, SplitPlanner
-from penstock.storage.second_level.store import Changed, SecondLevel
+from penstock.storage.second_level.store import SecondLevel
 
 DROPPED = 1 << 62
 """Stands for the log start of a partition that is gone: none of its offsets can be missed."""

@@ -10,19 +10,19 @@ ended, and never before a manifest without it is durable.
 Source: docs/adr/0068 (the port), 0103. It does not write extent files: split.py does.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Position, TopicPartition
+from penstock.base.ids import LeaderEpoch, Position, TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
+from penstock.storage.second_level.changes import Changed, Changes, unheard
 from penstock.storage.second_level.damage import ExtentDamage
 from penstock.storage.second_level.files import (
     ExtentDirectory,
@@ -55,7 +55,6 @@ from penstock.storage.stores.port import (
 from penstock.storage.stores.rules import RetentionRules
 
 T = TypeVar("T")
-Changed = Callable[[PlatformError | None], None]
 
 
 class SecondLevel:
@@ -79,6 +78,7 @@ class SecondLevel:
         self._guard = guard
         """Of all reads of the log: those of its searches by time are entered by the log."""
         self._held = HeldExtents()
+        self._changes = Changes()
         self.damage = ExtentDamage(self._place, lambda: self._held, self._off_loop)
         """The files of which damage is known. Whoever reads them says so."""
         self.copies = TierCopies(self._place, lambda: self._held, self._off_loop)
@@ -87,15 +87,13 @@ class SecondLevel:
             *(self._place, self.damage),
             manifest=lambda: self._manifest,
             off_loop=self._off_loop,
-            change=self._while_unchanged,
+            change=self._changes.while_unchanged,
         )
         self._judge = ExtentJudge(lambda: self._held, scheduler)
         self.pins = self._judge.pins
         """Who needs which file."""
         self._empty: set[int] = set()
         """Files of which nothing is held any more, and that the manifest still names."""
-        self._changes: deque[Callable[[], None]] = deque()
-        self._is_changing = False
         self._is_closed = False
 
     def load(self) -> None:
@@ -206,7 +204,7 @@ class SecondLevel:
         return ExtentSearch(self._place, extents, start, limit)
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self, partition: PartitionLog, leader_epoch: LeaderEpoch, done: EpochEndFound
     ) -> None:
         """Look into the notes of the extents; see PartitionStore."""
         extents = list(self._held.of(partition.topic_partition, partition.log_start_offset))
@@ -272,7 +270,7 @@ class SecondLevel:
 
             self._off_loop(lambda: load_directory(place, number, unfinished), loaded, Lane.WORK)
 
-        self._change(begin)
+        self._changes.begin(begin)
 
     def _compare(
         self, found: ExtentDirectory, unfinished: str, log_start_of: LogStartOf, done: Changed
@@ -360,12 +358,12 @@ class SecondLevel:
 
     def _taken(self, done: Changed) -> None:
         """End a change; files whose place others have taken may go."""
-        self._end_change(done, None)
+        self._changes.end(done, None)
         if self._empty:
-            self._change(self._remove_empty)
+            self._changes.begin(self._remove_empty)
 
     def _refuse(self, unfinished: str, done: Changed, error: PlatformError) -> None:
-        self.discard(unfinished, lambda: self._end_change(done, error))
+        self.discard(unfinished, lambda: self._changes.end(done, error))
 
     def discard(self, unfinished: str, then: Callable[[], None]) -> None:
         """Remove a file that is not taken over, if it is there; then call `then`."""
@@ -408,14 +406,14 @@ class SecondLevel:
 
         def dropped() -> None:
             if self._empty:
-                self._change(self._remove_empty)
+                self._changes.begin(self._remove_empty)
 
         self._in_slices(dropping(), dropped)
 
     def _remove_empty(self) -> None:
         place, numbers = self._place, frozenset(self._empty)
         if self._is_closed:
-            self._end_change(_unheard, None)
+            self._changes.end(unheard, None)
             return
 
         def remove() -> None:
@@ -433,18 +431,7 @@ class SecondLevel:
                 self.damage.forget(number)
             self._guard.when_clear(clear)
 
-        self._replace(self._manifest.without(numbers), removed, _unheard)
-
-    def _change(self, begin: Callable[[], None]) -> None:
-        """Begin a change of the files when those before it have ended."""
-        self._changes.append(begin)
-        if not self._is_changing:
-            self._is_changing = True
-            self._changes.popleft()()
-
-    def _while_unchanged(self, begin: Callable[[Callable[[], None]], None]) -> None:
-        """Call `begin(end)` as a change of its own, which ends when `end` is called."""
-        self._change(lambda: begin(lambda: self._end_change(_unheard, None)))
+        self._replace(self._manifest.without(numbers), removed, unheard)
 
     def _replace(self, manifest: Manifest, then: Callable[[], None], done: Changed) -> None:
         """Make a manifest durable, then it counts."""
@@ -454,21 +441,10 @@ class SecondLevel:
             if error is None:
                 self._manifest = manifest
                 then()
-            self._end_change(done, None if error is None else as_platform_error(error))
+            self._changes.end(done, None if error is None else as_platform_error(error))
 
         self._offload.submit(lambda: write_manifest(place, manifest), written, Lane.WORK)
-
-    def _end_change(self, done: Changed, error: PlatformError | None) -> None:
-        self._is_changing = False
-        done(error)
-        if self._changes and not self._is_changing:
-            self._is_changing = True
-            self._changes.popleft()()
 
 
 def _ignore(_: None, __: BaseException | None) -> None:
     """A file that could not be removed is removed at the next start."""
-
-
-def _unheard(_: PlatformError | None) -> None:
-    """Nobody waits: where the manifest could not be replaced, the next pass judges anew."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.tier.metadata.manifest import EventGroup, Snapshot
 from penstock.tier.names import ObjectName
 
@@ -25,7 +25,7 @@ class Tenure(NamedTuple):
     """The right of one mastership to write; a newer one of the same set ends it."""
 
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     number: int
     """Rises with each fence of the set, also of the same leader epoch: a master may resume."""
 
@@ -34,7 +34,7 @@ class Fence(NamedTuple):
     """Begin a tenure."""
 
     replica_set_id: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     nonce: bytes
     """Random; tells the same fence, sent again, from another one."""
 

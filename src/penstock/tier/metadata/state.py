@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, assert_never
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.tier.metadata.commands import (
     Adopt,
     Answer,
@@ -129,7 +129,7 @@ class TierMetadata:
         """Put in a partition that was kept, or made anew."""
         self._manifests[topic_partition] = manifest
 
-    def restore_epoch(self, replica_set_id: int, leader_epoch: int) -> None:
+    def restore_epoch(self, replica_set_id: int, leader_epoch: LeaderEpoch) -> None:
         """Let no leader epoch below this one of a set begin a tenure."""
         held = self._sets.get(replica_set_id)
         if held is None or held.tenure.leader_epoch < leader_epoch:

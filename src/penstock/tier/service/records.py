@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.wire import Reader
 from penstock.extents.layout import ENTRY, EPOCH, Entry
@@ -239,7 +239,9 @@ def decode_tenure(replica_set_id: int, value: bytes) -> Held:
     reader = Reader(value)
     epoch, number, request_id, nonce_bytes = _head(_TENURE, reader)
     nonce = reader.take(nonce_bytes)
-    held = Held(Tenure(replica_set_id, epoch, number), nonce, request_id, _answer(reader))
+    held = Held(
+        Tenure(replica_set_id, LeaderEpoch(epoch), number), nonce, request_id, _answer(reader)
+    )
     return _last(reader, held)
 
 
@@ -265,7 +267,7 @@ def decode_object(cluster_id: bytes, object_id: int, value: bytes) -> ObjectRow:
     """Return an object's row."""
     reader = Reader(value)
     set_id, epoch, state, deadline, size, runs, due = _head(_OBJECT, reader)
-    name = ObjectName(cluster_id, set_id, epoch, object_id)
+    name = ObjectName(cluster_id, set_id, LeaderEpoch(epoch), object_id)
     return _last(reader, ObjectRow(name, _one_of(STATES, state), deadline, size, runs, due))
 
 
@@ -282,7 +284,7 @@ def decode_run(cluster_id: bytes, value: bytes) -> Run:
     topic_id, *numbers = ENTRY.unpack(reader.take(ENTRY.size))
     (count,) = _taken(_COUNT, reader)
     epochs = tuple(EPOCH.iter_unpack(reader.take(EPOCH.size * count)))
-    name = ObjectName(cluster_id, set_id, epoch, object_id)
+    name = ObjectName(cluster_id, set_id, LeaderEpoch(epoch), object_id)
     return _last(reader, Run(name, Entry(TopicId(topic_id), *numbers), epochs, end_offset))
 
 

@@ -17,7 +17,7 @@ from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
-from penstock.controller.topic_config.table import describe
+from penstock.controller.topic_config.describe import describe
 from penstock.kafka.answers.admin import (
     config_fields,
     error_fields,

@@ -87,7 +87,7 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
     if key_type == TRANSACTION_KEY_TYPE:
         if not key:
             return ErrorCode.INVALID_REQUEST
-        if not context.broker.transactions.is_id_allowed(key):
+        if not context.broker.transactions.here.is_id_allowed(key):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         refused = refusal(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
         return ErrorCode.NONE if refused is None else error_code_of(refused)

@@ -10,10 +10,11 @@ Source: Kafka, KafkaApis.handleOffsetCommitRequest; KIP-848 (topic ids).
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import NO_LEADER_EPOCH
 from penstock.broker.access import Operation
 from penstock.controller.metadata.image import TopicImage
 from penstock.groups.messages import CommitOffsets
-from penstock.groups.records import NO_LEADER_EPOCH, CommittedOffset, TopicKey
+from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import group_error, topic_of

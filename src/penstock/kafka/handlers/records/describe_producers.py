@@ -27,7 +27,6 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.DESCRIBE_PRODUCERS
 VERSIONS = range(1)
 IS_LONG = True
-NO_EPOCH = -1
 
 Fields = dict[str, object]
 
@@ -49,7 +48,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
-                hosted = led_partition(context, topic.name, partition, Operation.READ, NO_EPOCH)
+                hosted = led_partition(context, topic.name, partition, Operation.READ)
             except PlatformError as error:
                 answer |= error_fields(error)
             else:

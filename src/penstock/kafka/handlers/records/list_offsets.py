@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Offset, Position
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, Position
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSearch
@@ -130,7 +130,7 @@ class Looked(NamedTuple):
 
 def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -> None:
     timestamp = wanted.timestamp
-    leader_epoch = getattr(wanted, "current_leader_epoch", -1)
+    leader_epoch: LeaderEpoch = getattr(wanted, "current_leader_epoch", NO_LEADER_EPOCH)
     hosted = led_partition(context, topic, wanted.partition_index, Operation.DESCRIBE, leader_epoch)
     hosted.member.check_readable()
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
@@ -174,7 +174,7 @@ def _in_tier(hosted: HostedPartition, timestamp: int, tier: TierView | None) -> 
     start = first_offset(hosted, tier)
     if not manifest.runs or start is None or manifest.end_offset <= start:
         return NOTHING
-    return Found(manifest.end_offset - 1, leader_epoch=manifest.runs[-1].epochs[-1][0])
+    return Found(manifest.end_offset - 1, leader_epoch=LeaderEpoch(manifest.runs[-1].epochs[-1][0]))
 
 
 class Search(NamedTuple):
@@ -182,7 +182,7 @@ class Search(NamedTuple):
 
     hosted: HostedPartition
     timestamp: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     """The one that the client knows."""
     looked: Looked
     tier: TierView | None

@@ -64,7 +64,7 @@ class Wanted(NamedTuple):
 
     hosted: HostedPartition
     leader_epoch: LeaderEpoch
-    current_leader_epoch: int
+    current_leader_epoch: LeaderEpoch
     """The one that the client knows."""
     answer: dict[str, object]
     tier: TierView | None

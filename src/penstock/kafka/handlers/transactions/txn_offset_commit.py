@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import NO_LEADER_EPOCH
 from penstock.broker.access import Operation, Resource
 from penstock.broker.coordinators.lease import group_partition
 from penstock.broker.turns import Pace
@@ -28,7 +29,7 @@ from penstock.coordinator.records import JournalRecord
 from penstock.groups.journal import encode_position
 from penstock.groups.messages import NO_GENERATION, NO_MEMBER_ID, CommitOffsets
 from penstock.groups.offsets.commits import PENDING_MAX
-from penstock.groups.records import NO_LEADER_EPOCH, CommittedOffset, TopicKey
+from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import group_error, refusal, topic
