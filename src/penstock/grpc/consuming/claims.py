@@ -46,7 +46,7 @@ def claimed(topic: HostedTopic, group: str, handle: str) -> Claimed:
     hosted = topic.find(receipt.partition)
     if hosted is None:
         raise NotMaster(f"partition {receipt.partition} is led by another node by now")
-    hosted.check_still_led(-1)
+    hosted.check_still_led()
     key = ShareKey(share_group(group), bytes(topic.topic_id), receipt.partition)
     return Claimed(hosted, key, receipt.offset, nonce_of(key, receipt.number))
 
