@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import closing
+from random import Random
 from typing import Any
 
 import pytest
@@ -230,8 +231,9 @@ def test_only_what_is_wanted_comes_and_the_rest_is_over(
 def test_one_entry_that_does_not_hold_takes_nothing_from_the_others(one, caller, topic) -> None:
     send(caller, topic, "a", "b", queue=1)
     first, second = one.receive(topic).handles
-    none = first[:-2] + ("AA" if first[-2:] != "AA" else "BB")
-    answer = one.ack(topic, first, none, "nothing", second)
+    partition, offset, number = read_receipt(second)
+    other = write_receipt(partition, offset, number ^ 1).decode()
+    answer = one.ack(topic, first, other, "nothing", second)
     assert answer.status.code == definition.MULTIPLE_RESULTS
     invalid = definition.INVALID_RECEIPT_HANDLE
     assert [entry.status.code for entry in answer.entries] == [OK, invalid, invalid, OK]
@@ -458,3 +460,50 @@ def test_what_is_said_while_a_renewal_is_on_its_way_waits_for_its_number(
         node.call(lambda: renewed(*held[0]))
         assert asked.result(ANSWER_SECONDS).status.code == OK
     assert node.call(lambda: len(renewals)) == 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "AckMessage",
+        "ChangeInvisibleDuration",
+        "ForwardMessageToDeadLetterQueue",
+        "Heartbeat",
+        "NotifyClientTermination",
+        "QueryAssignment",
+        "ReceiveMessage",
+    ],
+)
+def test_a_body_that_is_changed_anywhere_is_answered_with_a_status(
+    one, node, topic, method: str
+) -> None:
+    handle = write_receipt(1, 5, 7).decode()
+    usual = {"group": named("g"), "topic": named(topic), "receipt_handle": handle}
+    bodies = {
+        "AckMessage": service.AckMessageRequest(
+            group=named("g"),
+            topic=named(topic),
+            entries=[service.AckMessageEntry(receipt_handle=handle)],
+        ),
+        "ChangeInvisibleDuration": service.ChangeInvisibleDurationRequest(
+            **usual, invisible_duration=duration(30)
+        ),
+        "ForwardMessageToDeadLetterQueue": service.ForwardMessageToDeadLetterQueueRequest(**usual),
+        "Heartbeat": service.HeartbeatRequest(group=named("g"), client_type=2),
+        "NotifyClientTermination": service.NotifyClientTerminationRequest(group=named("g")),
+        "QueryAssignment": service.QueryAssignmentRequest(group=named("g"), topic=named(topic)),
+        "ReceiveMessage": one.asked(topic, long_polling_timeout=duration(0)),
+    }
+    body = bodies[method].SerializeToString()
+    random = Random(method)
+    for number in range(100):
+        data = bytearray(body)
+        for _ in range(random.randrange(1, 4)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        raw = bytes(data[: random.randrange(len(data))] if number % 3 == 0 else data)
+        answer = service.AckMessageResponse.FromString(
+            one.caller.raw(f"/apache.rocketmq.v2.MessagingService/{method}", raw)
+        )
+        assert answer.status.code >= OK, (raw, answer)
+    errors = node.call(lambda: dict(node.broker.stats.request_errors))
+    assert "unhandled" not in errors
