@@ -507,3 +507,11 @@ def test_a_body_that_is_changed_anywhere_is_answered_with_a_status(
         assert answer.status.code >= OK, (raw, answer)
     errors = node.call(lambda: dict(node.broker.stats.request_errors))
     assert "unhandled" not in errors
+
+
+def test_every_queue_is_looked_at_wherever_a_call_begins(one, caller, topic) -> None:
+    send(caller, topic, "first", queue=1)
+    assert one.receive(topic).bodies == ["first"], "the queues are known to the group"
+    for number in range(PARTITIONS):
+        send(caller, topic, f"more-{number}", queue=1)
+        assert one.receive(topic, 0).bodies == [f"more-{number}"]
