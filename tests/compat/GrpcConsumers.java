@@ -18,7 +18,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
-import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
@@ -50,7 +49,11 @@ public class GrpcConsumers {
     }
 
     static ClientConfiguration configuration(String endpoints) {
-        return ClientConfiguration.newBuilder().setEndpoints(endpoints).enableSsl(false).build();
+        return ClientConfiguration.newBuilder()
+                .setEndpoints(endpoints)
+                .enableSsl(false)
+                .setRequestTimeout(Duration.ofSeconds(20)) // 3 s are few where all cores are busy
+                .build();
     }
 
     static String body(MessageView message) {
@@ -189,7 +192,7 @@ public class GrpcConsumers {
                                 .build());
                 sent.add(body);
                 tell("\"sent\": \"" + body + "\"");
-            } catch (ClientException failed) {
+            } catch (Exception failed) {
                 Thread.sleep(100);
             }
             Thread.sleep(10);
@@ -210,11 +213,11 @@ public class GrpcConsumers {
                     try {
                         consumer.ack(message);
                         acknowledged.add(body(message));
-                    } catch (ClientException failed) {
+                    } catch (Exception failed) { // a broken connection is no ClientException
                         tell("\"refused\": \"" + body(message) + "\"");
                     }
                 }
-            } catch (ClientException failed) {
+            } catch (Exception failed) {
                 tell("\"failed\": true");
                 pause();
             }

@@ -2,6 +2,7 @@
 // With `through` it sends until a line comes in; a send that fails is told and tried again.
 
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
@@ -14,7 +15,11 @@ public class GrpcProducer {
 
     public static void main(String[] words) throws Exception {
         ClientConfiguration configuration =
-                ClientConfiguration.newBuilder().setEndpoints(words[0]).enableSsl(false).build();
+                ClientConfiguration.newBuilder()
+                        .setEndpoints(words[0])
+                        .enableSsl(false)
+                        .setRequestTimeout(Duration.ofSeconds(20)) // 3 s are few on busy cores
+                        .build();
         Producer producer =
                 PROVIDER.newProducerBuilder()
                         .setClientConfiguration(configuration)

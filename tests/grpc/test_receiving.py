@@ -3,19 +3,26 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import closing
+from random import Random
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq.grpc_protocol import definition_pb2 as definition
+from rocketmq.grpc_protocol import service_pb2 as service
 
+import grpc
 from harness.waiting import wait_until
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.grpc.consuming.receipts import read_receipt, write_receipt
-from tests.grpc.receiving import OK, Member, duration, send
+from penstock.grpc.consuming.renewing import Renewals
+from penstock.grpc.statuses import GrpcStatus
+from penstock.remoting.pop.popping import Part, Popping
+from tests.grpc.receiving import OK, Member, duration, metadata, named, send
 from tests.grpc.served import Caller, message, running_grpc_node
-from tests.live_node import UNTIL_SECONDS, LiveNode
+from tests.live_node import ANSWER_SECONDS, UNTIL_SECONDS, LiveNode
 
 PARTITIONS = 3
 
@@ -190,9 +197,11 @@ def test_a_call_that_waits_ends_before_its_deadline(one, topic) -> None:
 def test_who_finds_no_place_to_wait_is_told_so_and_gets_what_is_there(
     one, caller, topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    send(caller, topic, "first", queue=1)
+    assert one.receive(topic).bodies == ["first"], "the queues are known to the group"
     monkeypatch.setattr("penstock.grpc.methods.receive_message.WAITING_MAX", 0)
     assert one.receive(topic).code == definition.TOO_MANY_REQUESTS
-    send(caller, topic, "a")
+    send(caller, topic, "a", queue=1)
     assert one.receive(topic).bodies == ["a"]
 
 
@@ -222,8 +231,9 @@ def test_only_what_is_wanted_comes_and_the_rest_is_over(
 def test_one_entry_that_does_not_hold_takes_nothing_from_the_others(one, caller, topic) -> None:
     send(caller, topic, "a", "b", queue=1)
     first, second = one.receive(topic).handles
-    none = first[:-2] + ("AA" if first[-2:] != "AA" else "BB")
-    answer = one.ack(topic, first, none, "nothing", second)
+    partition, offset, number = read_receipt(second)
+    other = write_receipt(partition, offset, number ^ 1).decode()
+    answer = one.ack(topic, first, other, "nothing", second)
     assert answer.status.code == definition.MULTIPLE_RESULTS
     invalid = definition.INVALID_RECEIPT_HANDLE
     assert [entry.status.code for entry in answer.entries] == [OK, invalid, invalid, OK]
@@ -410,3 +420,98 @@ def test_what_a_consumer_has_that_is_not_heard_is_renewed_no_more(
         assert one.receive(topic, auto_renew=True).bodies == ["a"]
         assert node.until(lambda: len(front_of(node).renewals) == 0)
     assert counts["g", "renewed"] == begun
+
+
+def test_who_goes_while_messages_are_read_for_it_takes_nothing(
+    node, one, caller, topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(caller, topic, "a")
+    reading = Popping._read
+
+    async def read(self: Popping, part: Part, offset: int) -> PartitionRead:
+        found = await reading(self, part, offset)
+        self._popper._call.end(GrpcStatus.CANCELLED)  # type: ignore[attr-defined]
+        return found
+
+    monkeypatch.setattr(Popping, "_read", read)
+    with pytest.raises(grpc.RpcError):
+        one.receive(topic)
+    monkeypatch.undo()
+    (got,) = one.receive(topic).messages
+    assert got.system_properties.delivery_attempt == 1
+
+
+def test_what_is_said_while_a_renewal_is_on_its_way_waits_for_its_number(
+    node, one, caller, topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.grpc.consuming.renewing.AFTER_MS", 0)
+    renewals, held = front_of(node).renewals, list[Any]()
+    renewed = Renewals._renewed
+    monkeypatch.setattr(Renewals, "_renewed", lambda *told: held.append(told))
+    send(caller, topic, "a")
+    with one.settled():
+        (handle,) = one.receive(topic, auto_renew=True).handles
+        assert node.until(lambda: held)
+        entries = [service.AckMessageEntry(receipt_handle=handle)]
+        request = service.AckMessageRequest(group=named("g"), topic=named(topic), entries=entries)
+        asked = caller.stub.AckMessage.future(request, metadata=metadata(one.client_id))
+        assert node.until(lambda: held[0][1].waiting), "it waits"
+        assert not asked.done()
+        node.call(lambda: renewed(*held[0]))
+        assert asked.result(ANSWER_SECONDS).status.code == OK
+    assert node.call(lambda: len(renewals)) == 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "AckMessage",
+        "ChangeInvisibleDuration",
+        "ForwardMessageToDeadLetterQueue",
+        "Heartbeat",
+        "NotifyClientTermination",
+        "QueryAssignment",
+        "ReceiveMessage",
+    ],
+)
+def test_a_body_that_is_changed_anywhere_is_answered_with_a_status(
+    one, node, topic, method: str
+) -> None:
+    handle = write_receipt(1, 5, 7).decode()
+    usual = {"group": named("g"), "topic": named(topic), "receipt_handle": handle}
+    bodies = {
+        "AckMessage": service.AckMessageRequest(
+            group=named("g"),
+            topic=named(topic),
+            entries=[service.AckMessageEntry(receipt_handle=handle)],
+        ),
+        "ChangeInvisibleDuration": service.ChangeInvisibleDurationRequest(
+            **usual, invisible_duration=duration(30)
+        ),
+        "ForwardMessageToDeadLetterQueue": service.ForwardMessageToDeadLetterQueueRequest(**usual),
+        "Heartbeat": service.HeartbeatRequest(group=named("g"), client_type=2),
+        "NotifyClientTermination": service.NotifyClientTerminationRequest(group=named("g")),
+        "QueryAssignment": service.QueryAssignmentRequest(group=named("g"), topic=named(topic)),
+        "ReceiveMessage": one.asked(topic, long_polling_timeout=duration(0)),
+    }
+    body = bodies[method].SerializeToString()
+    random = Random(method)
+    for number in range(100):
+        data = bytearray(body)
+        for _ in range(random.randrange(1, 4)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        raw = bytes(data[: random.randrange(len(data))] if number % 3 == 0 else data)
+        answer = service.AckMessageResponse.FromString(
+            one.caller.raw(f"/apache.rocketmq.v2.MessagingService/{method}", raw)
+        )
+        assert answer.status.code >= OK, (raw, answer)
+    errors = node.call(lambda: dict(node.broker.stats.request_errors))
+    assert "unhandled" not in errors
+
+
+def test_every_queue_is_looked_at_wherever_a_call_begins(one, caller, topic) -> None:
+    send(caller, topic, "first", queue=1)
+    assert one.receive(topic).bodies == ["first"], "the queues are known to the group"
+    for number in range(PARTITIONS):
+        send(caller, topic, f"more-{number}", queue=1)
+        assert one.receive(topic, 0).bodies == [f"more-{number}"]
