@@ -1,10 +1,8 @@
 """Schedules where a master dies at the worst moment for RocketMQ's remoting clients.
 
-    between decision and copy           the next master writes the copy, and nobody decides again
     between a decision and its repeat   the second one succeeds, and changes nothing
     among decisions that contradict     one of two is told that it holds
     between pop and journal             what was acknowledged never comes again
-    between sent back and delivered     what was sent back comes again, not early
 
 What is wrong then is what the clients' judges find (simulator/history/remoting).
 """
@@ -16,11 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.remoting.halves.deciding import Deciding
-from penstock.remoting.halves.led import LedHalves
 from penstock.remoting.handlers import acks, end_transaction, pop
-from penstock.remoting.later.delivery import Delivery
-from penstock.replication.errors import NotMaster
-from simulator.clients.remoting import popper, puller, transactor
+from simulator.clients.remoting import popper, transactor
 from simulator.kernel.process import current_process
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape
@@ -34,13 +29,11 @@ pytestmark = [
 ]
 MonkeyPatch = pytest.MonkeyPatch
 SHAPE = Shape(is_apart=True, partitions=1, producers=1, records_per_second=10, remoting=1)
-SEEDS = (0, 1)
-KILLS = 3
+SEEDS = (0,)
+KILLS = 2
 GAP_S, DOWN_S = 2.5, 0.6
 """From one kill to the next, and until it is started again: another one is master by then."""
 REACHED_S = 40.0
-COPYLESS_S = 0.4
-"""Longer than a decision takes to be confirmed, and less than its master is killed after."""
 
 
 class Moment:
@@ -81,7 +74,8 @@ def follow(moment: Moment) -> Counter[str]:
     """Run until the moment has come so often, and judge; return what the clients have done."""
     done: Counter[str] = Counter()
     for seed in SEEDS:
-        moment.hits, casts = 0, []
+        moment.hits = 0
+        casts: list[Any] = []
 
         async def schedule(run: Run, casts: list[Any] = casts) -> None:
             casts.append(run.clients.remoting)
@@ -97,29 +91,7 @@ def follow(moment: Moment) -> Counter[str]:
             one.is_taken and one.is_commit for one in cast.transactions.decisions
         )
         done["acknowledged"] += sum(one.is_taken for one in cast.pops.settled)
-        done["returned"] += sum(one.is_taken for one in cast.puller.returned)
     return done
-
-
-def test_a_master_dies_between_a_decision_and_its_copy(monkeypatch: MonkeyPatch) -> None:
-    moment, dying, owed = Moment(), dict[int, None](), Counter[str]()
-    append, owe = LedHalves._append_to, Deciding.owe
-
-    def append_to(led: Any, hosted: Any, memory: memoryview, prepared: Any) -> int:
-        is_copy = hosted is not led.hosted
-        if is_copy and (id(led._broker) in dying or moment.here(COPYLESS_S)):
-            dying[id(led._broker)] = None
-            raise NotMaster("its power fails here")
-        return append(led, hosted, memory, prepared)
-
-    def owing(deciding: Any, *rest: Any) -> None:
-        owed["by a new master"] += id(deciding._broker) not in dying
-        owe(deciding, *rest)
-
-    monkeypatch.setattr(LedHalves, "_append_to", append_to)
-    monkeypatch.setattr(Deciding, "owe", owing)
-    assert follow(moment)["committed"] > 0
-    assert owed["by a new master"] > 0
 
 
 def test_a_decision_is_repeated_at_a_new_master(monkeypatch: MonkeyPatch) -> None:
@@ -163,21 +135,3 @@ def test_a_master_dies_between_pop_and_journal(monkeypatch: MonkeyPatch) -> None
     monkeypatch.setattr(acks, "_acknowledged", said)
     monkeypatch.setattr(popper, "WEIGHTS", (10, 5, 3, 4, 1, 1))
     assert follow(moment)["acknowledged"] > 0
-
-
-@pytest.mark.parametrize("is_done", [False, True])
-def test_a_master_dies_as_it_delivers_what_was_sent_back(
-    monkeypatch: MonkeyPatch, *, is_done: bool
-) -> None:
-    moment, append = Moment(), Delivery._append
-
-    def appended(delivery: Any, source: Any, due: Any, *rest: Any) -> None:
-        if due.records and not is_done and moment.here():
-            return  # read, and not appended
-        append(delivery, source, due, *rest)
-        if due.records and is_done:
-            moment.here()  # appended, and not replicated
-
-    monkeypatch.setattr(Delivery, "_append", appended)
-    monkeypatch.setattr(puller, "RETURNED_SHARE", 0.3)
-    assert follow(moment)["returned"] > 0

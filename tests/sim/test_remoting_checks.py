@@ -6,7 +6,8 @@ import pytest
 
 from penstock.remoting.halves import state
 from penstock.remoting.handlers import acks, send, send_back
-from penstock.remoting.later import due, resending
+from penstock.remoting.later import due
+from penstock.remoting.later.retries import retry_level
 from penstock.remoting.pop import records
 from simulator.clients.remoting import popper, puller, transactor
 from simulator.run.one_run import run_plan
@@ -87,9 +88,9 @@ def test_what_is_sent_back_and_lost_is_found(monkeypatch: MonkeyPatch) -> None:
 
 
 def test_a_message_that_comes_once_too_often_is_found(monkeypatch: MonkeyPatch) -> None:
-    level = resending.retry_level
     monkeypatch.setattr(
-        resending, "retry_level", lambda failed: level(failed._replace(times=failed.times - 1))
+        "penstock.remoting.later.resending.retry_level",
+        lambda failed: retry_level(failed._replace(times=failed.times - 1)),
     )
     monkeypatch.setattr(puller, "RETURNED_SHARE", 0.3)
     monkeypatch.setattr(puller, "GIVEN_UP_SHARE", 0.8)
