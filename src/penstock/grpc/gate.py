@@ -35,12 +35,14 @@ def topic_name(named: Named | None) -> str:
 
 def find_topic(client: GrpcClient, name: str, operation: Operation) -> HostedTopic:
     """Return a topic. Raises TopicNotAuthorised, UnknownTopic."""
-    authoriser = client.broker.authoriser
+    authoriser, audit = client.broker.authoriser, client.broker.audit
     if not authoriser.permits_all and not authoriser.permits(
         client, operation, Resource.TOPIC, name
     ):
         client.broker.denials.note(client, operation, Resource.TOPIC, name)
         raise TopicNotAuthorised
+    if audit is not None:
+        audit.allowed(client, operation, Resource.TOPIC, name)
     topic = client.broker.partitions.by_name.get(name.encode(errors="replace"))
     if topic is None:
         raise UnknownTopic(name)

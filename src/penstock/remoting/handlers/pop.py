@@ -142,4 +142,6 @@ def _tell(context: RemotingContext, asked: Asked, popped: Popped, reply: Reply) 
         "startOffsetInfo": start_info(queue_id, popped.offsets[0]),
         "msgOffsetInfo": offsets_info(queue_id, popped.offsets),
     }
-    reply(fields, body=b"".join(popped.encoded), remark="FOUND")
+    body = b"".join(popped.encoded)
+    reply.about(popped.part.found.hosted)
+    reply(fields, body=body, remark="FOUND", records=len(popped.offsets), payload=len(body))
