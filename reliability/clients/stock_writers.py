@@ -20,6 +20,8 @@ from harness.workload import FLUSH_SECONDS, Pending, Writer
 TICK_SECONDS = 0.01
 NEVER_MS = 300_000
 AT_ONCE_MAX = 200
+SECURE_SETUP_MS = 5_000
+"""For TLS and SASL of a connection; a busy machine takes a second for them."""
 
 
 def bound_handshakes(seconds: float) -> None:
@@ -72,10 +74,13 @@ class KafkaPythonWriter(Writer):
         # A broker that hangs still takes connections, and it waits 10 s for the first answer on one
         # before it asks another who leads; a producer has no setting for that.
         connecting = producer._sender._client._manager.config  # noqa: SLF001
+        setup_ms = self.load.socket_timeout_ms
+        if self.load.login is not None:  # TLS and SASL are seven answers, and work on both sides
+            setup_ms = max(setup_ms, SECURE_SETUP_MS)
+            bound_handshakes(setup_ms / 1000)
         for key in ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"):
             assert key in connecting, key
-            connecting[key] = self.load.socket_timeout_ms
-        bound_handshakes(self.load.socket_timeout_ms / 1000)
+            connecting[key] = setup_ms
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
         while not self.is_stopping.is_set():

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-import grpc
 from penstock.audit.row import RowKey
+from penstock.broker.metering import Kind
 from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.grpc.call import Call, Method
+from penstock.grpc.metadata import IDENTITY, CallHead
 from penstock.grpc.transport import GrpcConnection
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey
@@ -85,13 +87,50 @@ def test_a_send_over_the_quota_is_answered_and_then_nothing_is_read(mutes, place
     assert caller.send(message(TOPIC, b"x")).status.code == 20_000
 
 
-def test_a_call_that_its_client_gives_up_does_not_mute_for_ever(mutes, place) -> None:
+class Client:
+    """A client that keeps when it was muted."""
+
+    principal, host, client_id, software = "User:ANONYMOUS", "127.0.0.1", "", ("", "")
+    buckets: Any = None
+
+    def __init__(self, broker: Any) -> None:
+        self.broker, self.mutes = broker, list[int | None]()
+
+    def mute(self, delay_ms: int | None) -> None:
+        self.mutes.append(delay_ms)
+
+
+def test_a_call_that_its_client_gives_up_does_not_mute_for_ever(place) -> None:
+    node, _ = place
+    limit(node, "producer_byte_rate", 5.0, user="ANONYMOUS")
+
+    def scenario() -> list[int | None]:
+        client = Client(node.broker)
+        method = Method("SendMessage", lambda call, message: None, Kind.SEND)
+        head = CallHead("SendMessage", IDENTITY, None, "app", "JAVA", "5")
+        unused: Any = None
+        call = Call(unused, unused, head, method, client)  # type: ignore[arg-type]
+        call.take(b"\0\0\0\0\x0a" + b"0123456789")
+        call.take_end()
+        assert client.mutes == [None]
+        call.over()
+        call.over()
+        return client.mutes
+
+    first, second = node.call(scenario)
+    assert first is None
+    assert second is not None
+    assert second >= 2_000
+
+
+def test_a_client_is_told_apart_by_what_each_call_says(mutes, place) -> None:
     node, caller = place
-    limit(node, "producer_byte_rate", OVER, user="ANONYMOUS")
-    with pytest.raises(grpc.RpcError):
-        caller.send(message(TOPIC, b"x" * OVER), timeout=0.000_001)
-    assert caller.send(message(TOPIC, b"x")).status.code == 20_000
-    assert mutes[-1] is not None
+    limit(node, "producer_byte_rate", OVER / 2, **{"client-id": "other@2"})
+    assert caller.send(message(TOPIC, b"x" * OVER)).status.code == 20_000
+    assert mutes == []
+    other = (("x-mq-client-id", "other@2"),)
+    assert caller.send(message(TOPIC, b"x" * OVER), metadata=other).status.code == 20_000
+    assert mutes[0] is None
 
 
 def test_rows_tell_who_sent_what(place) -> None:

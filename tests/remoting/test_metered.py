@@ -11,10 +11,12 @@ from penstock.net.answers.answering import AnsweringSide
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import ONE_WAY
 from tests.live_node import LiveNode
 from tests.remoting.served import SET, Remote, running_remoting_node, sent
 
 TOPIC = "orders"
+BEAT = b'{"clientID":"10.0.0.7@42","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
 OVER = 4_000_000
 """Twice what the quotas here permit in a second."""
 
@@ -33,8 +35,9 @@ def place(tmp_path: Any) -> Iterator[tuple[LiveNode, Remote]]:
         remote.close()
 
 
-def limit(node: LiveNode, key: str, bound: float) -> None:
-    change = QuotaChange(entity=entity_of([("user", "ANONYMOUS")]), values={key: bound})
+def limit(node: LiveNode, key: str, bound: float, **entity: str) -> None:
+    whose = entity_of((entity or {"user": "ANONYMOUS"}).items())
+    change = QuotaChange(entity=whose, values={key: bound})
     (outcome,) = node.submit(AlterQuotas(changes=(change,)))
     assert outcome.error is None
 
@@ -90,6 +93,26 @@ def test_a_send_over_the_quota_is_answered_and_then_nothing_is_read(place, mutes
     assert remote.ask(RequestCode.GET_MAX_OFFSET, latest).code == ResponseCode.SUCCESS
 
 
+def test_a_send_that_wants_no_answer_does_not_mute_for_ever(place, mutes) -> None:
+    node, remote = place
+    limit(node, "producer_byte_rate", OVER / 2)
+    remote.send(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"x" * OVER, ONE_WAY)
+    latest = {"topic": TOPIC, "queueId": 0, "bname": SET}
+    assert remote.ask(RequestCode.GET_MAX_OFFSET, latest).fields["offset"] == "1"
+    assert mutes[0] is None
+    assert mutes[1] is not None
+
+
+def test_the_client_id_of_a_heartbeat_counts_from_then_on(place, mutes) -> None:
+    node, remote = place
+    limit(node, "producer_byte_rate", OVER / 2, **{"client-id": "10.0.0.7@42"})
+    assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"x" * OVER).code == 0
+    assert mutes == []
+    assert remote.ask(RequestCode.HEART_BEAT, {}, BEAT).code == 0
+    assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"x" * OVER).code == 0
+    assert mutes[0] is None
+
+
 def test_a_pull_over_the_quota_as_well(place, mutes) -> None:
     node, remote = place
     assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"x" * OVER).code == 0
@@ -114,8 +137,7 @@ def test_a_pull_that_waits_holds_nobody_up(place, mutes) -> None:
 def test_rows_tell_who_sent_and_who_read(place) -> None:
     node, remote = place
     rows(node)
-    beat = b'{"clientID":"10.0.0.7@42","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
-    assert remote.ask(RequestCode.HEART_BEAT, {}, beat).code == 0
+    assert remote.ask(RequestCode.HEART_BEAT, {}, BEAT).code == 0
     assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"hello").code == 0
     assert remote.ask(RequestCode.PULL_MESSAGE, pulled(0)).code == 0
     assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent("absent"), b"hello").code != 0
@@ -134,8 +156,7 @@ def test_rows_tell_who_sent_and_who_read(place) -> None:
 
 def test_a_client_is_told_apart_by_what_its_heartbeats_say(place) -> None:
     node, remote = place
-    beat = b'{"clientID":"10.0.0.7@42","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
-    assert remote.ask(RequestCode.HEART_BEAT, {}, beat).code == 0
+    assert remote.ask(RequestCode.HEART_BEAT, {}, BEAT).code == 0
     rows(node)
     assert remote.ask(RequestCode.SEND_MESSAGE_V2, sent(TOPIC), b"hello").code == 0
     (who,) = {key.who for key in rows(node) if key.operation == "send_message_v2"}
