@@ -7,6 +7,7 @@ a record that an idempotent producer has numbered and then drops is a hole which
 import asyncio
 import itertools
 import random
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -19,6 +20,32 @@ from harness.workload import FLUSH_SECONDS, Pending, Writer
 TICK_SECONDS = 0.01
 NEVER_MS = 300_000
 AT_ONCE_MAX = 200
+SECURE_SETUP_MS = 5_000
+"""For TLS and SASL of a connection; a busy machine takes a second for them."""
+
+
+def bound_handshakes(seconds: float) -> None:
+    """Let kafka-python give up a TLS handshake after this time, in this process.
+
+    `KafkaSSLTransport.handshake` of 3.0.12 waits without a time-out. A broker that hangs, or that
+    is cut off, still takes connections for a while; a request for metadata that waits behind such
+    a handshake is never timed out, no other is sent beside it, and the client is stuck until the
+    broker is back. No setting bounds it.
+    """
+    from kafka.net.transport import KafkaSSLTransport  # noqa: PLC0415  as above
+
+    async def handshake(transport: Any) -> None:
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                transport._sock.do_handshake()  # noqa: SLF001
+                return
+            except ssl.SSLWantReadError:
+                await transport._net.wait_read(transport._sock, timeout_at=until)  # noqa: SLF001
+            except ssl.SSLWantWriteError:
+                await transport._net.wait_write(transport._sock, timeout_at=until)  # noqa: SLF001
+
+    KafkaSSLTransport.handshake = handshake
 
 
 @dataclass(slots=True)
@@ -47,9 +74,13 @@ class KafkaPythonWriter(Writer):
         # A broker that hangs still takes connections, and it waits 10 s for the first answer on one
         # before it asks another who leads; a producer has no setting for that.
         connecting = producer._sender._client._manager.config  # noqa: SLF001
+        setup_ms = self.load.socket_timeout_ms
+        if self.load.login is not None:  # TLS and SASL are seven answers, and work on both sides
+            setup_ms = max(setup_ms, SECURE_SETUP_MS)
+            bound_handshakes(setup_ms / 1000)
         for key in ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"):
             assert key in connecting, key
-            connecting[key] = self.load.socket_timeout_ms
+            connecting[key] = setup_ms
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
         while not self.is_stopping.is_set():

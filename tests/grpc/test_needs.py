@@ -73,6 +73,17 @@ class World:
         finally:
             self.node.call(lambda: setattr(broker, "authoriser", PermitsAll()))
 
+    def state(self) -> tuple[set[str], int]:
+        """All topics, and how far the one that is there has got."""
+
+        def read() -> tuple[set[str], int]:
+            broker = self.node.broker
+            hosted = broker.partitions.by_name[TOPIC.encode()].find(0)
+            assert hosted is not None
+            return set(broker.metadata.topics_by_name), hosted.log.log_end_offset
+
+        return self.node.call(read)
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -105,8 +116,21 @@ def test_a_method_asks_for_its_row_and_nothing_else(world: World, method: str) -
 )
 def test_a_method_without_one_permission_is_refused(world: World, method: str, need: Need) -> None:
     either = EITHER.get(method, ())
+    before = world.state()
     if need in either:
         assert world.ask(method, need)[0] == OK, "the other one suffices"
         assert world.ask(method, *either)[0] == definition.TOPIC_NOT_FOUND
     else:
         assert world.ask(method, need)[0] == FORBIDDEN
+        assert world.state() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_served_asks_for_nothing(world: World, name: str) -> None:
+    denies = Denies(frozenset())
+    world.node.call(lambda: setattr(world.node.broker, "authoriser", denies))
+    try:
+        world.caller.raw(f"/apache.rocketmq.v2.MessagingService/{name}", b"")
+    finally:
+        world.node.call(lambda: setattr(world.node.broker, "authoriser", PermitsAll()))
+    assert not denies.asked

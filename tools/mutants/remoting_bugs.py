@@ -162,8 +162,8 @@ MUTANTS = (
         ("remoting/request.py", '"_request", "_size")', '"_request", "_size", "_slot")'),
         (
             "remoting/request.py",
-            "        connection.reserve().send(encode_head(answer), body)",
-            "        self._slot.send(encode_head(answer), body)",
+            "        connection.reserve().send(head, body)",
+            "        self._slot.send(head, body)",
         ),
         kind=Kind.ORDER,
         near=HANDLERS,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Buffer
+from penstock.broker.metering import Kind, meter_of
 from penstock.grpc import answers
 from penstock.grpc.error_map import status_of
 from penstock.grpc.errors import CallFault
@@ -29,6 +30,8 @@ from penstock.grpc.statuses import GrpcStatus
 
 if TYPE_CHECKING:
     from penstock.base.ports import Cancellable
+    from penstock.broker.metering import RequestMeter
+    from penstock.broker.partitions import HostedPartition
     from penstock.grpc.client import GrpcClient
     from penstock.http2.connection import ServerConnection
     from penstock.http2.stream import Stream
@@ -53,8 +56,13 @@ class Call:
 
     __slots__ = (
         "_has_head",
+        "_is_failed",
         "_messages",
+        "_meter",
         "_part",
+        "_payload",
+        "_records",
+        "_said",
         "_timer",
         "_wire",
         "client",
@@ -82,6 +90,9 @@ class Call:
         self._part = bytearray()
         self._messages = 0
         self._has_head = False
+        self._meter: RequestMeter | None = None
+        self._records = self._payload = self._said = 0
+        self._is_failed = False
         self._timer: Cancellable | None = None
 
     # --- what comes ----------------------------------------------------------------------------
@@ -122,6 +133,10 @@ class Call:
             self._timer.cancel()
             self._timer = None
         self.method.on_over(self)
+        meter, self._meter = self._meter, None
+        if meter is not None:
+            told = {"records": self._records, "payload": self._payload}
+            meter.answered(self._said, failed=self._is_failed, **told)
 
     def _size(self) -> int:
         """Return how many bytes its message has with what is before it; 0 while that is open."""
@@ -149,8 +164,27 @@ class Call:
             self._wire.core.consume(self.stream, size)
         elif self._part:
             return True  # the caller refuses it: two messages where one is to be
-        self.method.handle(self, message)
+        else:
+            self._begin_to_count(size)
+        try:
+            self.method.handle(self, message)
+        finally:
+            if self._meter is not None:
+                self._meter.handled()
         return True
+
+    def _begin_to_count(self, size: int) -> None:
+        head, client = self.head, self.client
+        client.client_id = head.client_id
+        client.software = f"rocketmq-grpc-{head.language.lower()}", head.version
+        name = self.method.name
+        self._meter = meter_of(client.broker, client, name.lower(), self.method.kind, size)
+
+    def about(self, hosted: HostedPartition, *, records: int, payload: int) -> None:
+        """Note which partition gets so many messages, of `payload` bytes together."""
+        if self._meter is not None:
+            self._records, self._payload = records, payload
+            self._meter.about(hosted.topic.name, hosted.partition)
 
     # --- its answer ----------------------------------------------------------------------------
 
@@ -169,13 +203,16 @@ class Call:
         if not self._has_head:
             self._has_head = True
             self._wire.core.answer(self.stream, answers.HEAD)
-        self._wire.core.send(self.stream, b"".join(map(answers.prefixed, messages)))
+        body = b"".join(map(answers.prefixed, messages))
+        self._said += len(body)
+        self._wire.core.send(self.stream, body)
         self._wire.write_soon()
 
     def end(self, status: GrpcStatus = GrpcStatus.OK, text: str = "") -> None:
         """End the answer behind what was said."""
         if self.is_over:
             return
+        self._is_failed |= status is not GrpcStatus.OK
         core = self._wire.core
         if not self._has_head:
             core.answer(self.stream, answers.status_alone(status, text), is_end=True)
@@ -195,6 +232,7 @@ class Call:
             self.end(error.status, error.reason)
         elif not self.is_over:
             status = status_of(error)
+            self._is_failed = True
             self.client.front.refusals[status.code] += 1
             self.reply(Answer(status=status))
 
@@ -223,6 +261,8 @@ class Method(NamedTuple):
     name: str
     handle: Callable[[Call, bytes], None]
     """Answers a message, now or later. Raises PlatformError, which is told to the client."""
+    kind: Kind = Kind.OTHER
+    """Whether its bytes count against a quota."""
     stays_open: bool = False
     """Whether the client may send several messages, each of which is handled as it comes."""
     on_over: Callable[[Call], None] = _nothing

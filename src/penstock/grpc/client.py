@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.grpc.consuming.consumers import Consumers
     from penstock.grpc.consuming.renewing import Renewals
     from penstock.grpc.proto.messages import Endpoints
+    from penstock.quotas.table import ClientBuckets
     from penstock.remoting.filters.compiled import CompiledExpressions
     from penstock.remoting.pop.desk import PopDesk
     from penstock.remoting.sending import Sending
@@ -48,10 +49,40 @@ class Front(Protocol):
 class GrpcClient:
     """Who is at the other end of a connection."""
 
-    __slots__ = ("broker", "front", "host", "principal")
+    __slots__ = (
+        "_client_id",
+        "_mute",
+        "broker",
+        "buckets",
+        "front",
+        "host",
+        "principal",
+        "software",
+    )
 
-    def __init__(self, front: Front, host: str) -> None:
+    def __init__(self, front: Front, host: str, mute: Callable[[int | None], None]) -> None:
+        """`mute` is that of its connection."""
         self.front = front
         self.broker = front.broker
         self.host = host
         self.principal = ANONYMOUS
+        self.software = ("", "")
+        """As its last call told it."""
+        self.buckets: ClientBuckets | None = None
+        self._client_id = ""
+        self._mute = mute
+
+    @property
+    def client_id(self) -> str:
+        """As its last call told it."""
+        return self._client_id
+
+    @client_id.setter
+    def client_id(self, client_id: str) -> None:
+        if client_id != self._client_id:
+            self._client_id = client_id
+            self.buckets = None
+
+    def mute(self, delay_ms: int | None) -> None:
+        """Take no more calls for this time; with None until there is a time."""
+        self._mute(delay_ms)

@@ -82,11 +82,12 @@ def popped_topic(client: GrpcClient, group: str, name: str) -> HostedTopic:
 
 
 def _check(client: GrpcClient, operation: Operation, resource: Resource, name: str) -> None:
-    authoriser = client.broker.authoriser
-    if authoriser.permits_all or authoriser.permits(client, operation, resource, name):
-        return
-    client.broker.denials.note(client, operation, resource, name)
-    raise _REFUSALS[resource]
+    authoriser, audit = client.broker.authoriser, client.broker.audit
+    if not authoriser.permits_all and not authoriser.permits(client, operation, resource, name):
+        client.broker.denials.note(client, operation, resource, name)
+        raise _REFUSALS[resource]
+    if audit is not None:
+        audit.allowed(client, operation, resource, name)
 
 
 def may_create(client: GrpcClient, topic: str) -> bool:

@@ -4,6 +4,7 @@ Source: gRPC over HTTP/2 (`Request-Headers`, `Timeout`, `Message-Encoding`), and
 RocketMQ's clients send with each call.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from penstock.grpc.errors import CallFault
@@ -23,7 +24,8 @@ _UNIT_US: Final = {
 _DIGITS_MAX: Final = 8
 _TIMEOUT_MS_MAX: Final = 86_400_000
 """What is longer is no deadline to a timer."""
-CLIENT_ID_BYTES_MAX: Final = 255
+TEXT_BYTES_MAX: Final = 255
+"""Of what a client tells about itself."""
 IDENTITY: Final = b"identity"
 GZIP: Final = b"gzip"
 
@@ -36,6 +38,9 @@ class CallHead(NamedTuple):
     encoding: bytes
     timeout_ms: int | None
     client_id: str
+    language: str
+    version: str
+    """Of the client's software."""
 
 
 def is_grpc(headers: list[Header]) -> bool:
@@ -54,13 +59,18 @@ def read_head(headers: list[Header]) -> CallHead:
     encoding = named.get(b"grpc-encoding", IDENTITY)
     if encoding not in {IDENTITY, GZIP}:
         raise CallFault(GrpcStatus.UNIMPLEMENTED, "messages are taken as they are, or as gzip")
-    client_id = named.get(b"x-mq-client-id", b"")[:CLIENT_ID_BYTES_MAX]
     return CallHead(
         path[len(_SERVICE) :].decode(errors="replace"),
         encoding,
         _timeout_ms(named.get(b"grpc-timeout")),
-        client_id.decode(errors="replace"),
+        _text(named, b"x-mq-client-id"),
+        _text(named, b"x-mq-language"),
+        _text(named, b"x-mq-client-version"),
     )
+
+
+def _text(named: Mapping[bytes, bytes], name: bytes) -> str:
+    return named.get(name, b"")[:TEXT_BYTES_MAX].decode(errors="replace")
 
 
 def _timeout_ms(text: bytes | None) -> int | None:

@@ -35,6 +35,7 @@ from penstock.net.errors import CloseKind
 from penstock.net.turn_share import Sent
 
 if TYPE_CHECKING:
+    from penstock.base.ports import Cancellable
     from penstock.grpc.front import GrpcFront
     from penstock.net.admission.other_ports import Shared
 
@@ -43,7 +44,7 @@ WRITE_BYTES_MAX: Final = 256 << 10
 """What may wait in the transport; the connection is not read until its client has taken that."""
 _ABORT_TICKS: Final = 10
 """A connection that is over may send what is queued for so long."""
-_TURN, _WRITES, _MEMORY = 1, 2, 4
+_TURN, _WRITES, _MEMORY, _QUOTA = 1, 2, 4, 8
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +70,13 @@ class GrpcConnection(OtherConnection):
         self.listener_name = LISTENER_NAME
         self.is_closed = False
         self.core = ServerConnection(self, front.limits, front.broker.clock.monotonic_ms)
-        self._client = GrpcClient(front, host)
+        self._client = GrpcClient(front, host, self.mute)
         self._wire = Wire(self.core, self.write_soon)
         self._shared = shared
         self._transport = cast("asyncio.Transport", None)
         self._paused = 0
+        self._muted: Cancellable | None = None
+        self._muted_until_ms = 0
         self._is_writing_soon = False
         self._held = 0
         self._last_tick = self._over_tick = shared.tick()
@@ -93,6 +96,7 @@ class GrpcConnection(OtherConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """End all calls."""
         self.is_closed = True
+        self._forget_mute()
         self.core.lost()
         self._account()
         if self in self._kept.connections:
@@ -178,6 +182,33 @@ class GrpcConnection(OtherConnection):
         if not self._paused and not self.is_closed and not self.core.is_over:
             self._transport.resume_reading()
 
+    def mute(self, delay_ms: int | None) -> None:
+        """Read nothing more for this time; with None until it is called with a time.
+
+        Answers still leave, and calls that were read are handled.
+        """
+        if self.is_closed:
+            return
+        self._pause(_QUOTA)
+        if delay_ms is None:
+            return
+        until_ms = self._front.broker.clock.monotonic_ms() + delay_ms
+        if self._muted is not None and self._muted_until_ms >= until_ms:
+            return
+        self._forget_mute()
+        self._muted_until_ms = until_ms
+        self._muted = self._front.broker.scheduler.call_later(delay_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._last_tick = self._shared.tick()
+        self._go_on(_QUOTA)
+
+    def _forget_mute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+
     # --- writing -------------------------------------------------------------------------------
 
     def write_soon(self) -> None:
@@ -237,7 +268,8 @@ class GrpcConnection(OtherConnection):
         if idle and tick - self._last_tick > idle and not self._paused:
             self.abort(CloseKind.IDLE)
             return
-        self.core.sweep()
+        if not self._paused & _QUOTA:  # what is not read can not become whole
+            self.core.sweep()
         self._write()
 
     def drain(self) -> None:

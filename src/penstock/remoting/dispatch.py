@@ -14,12 +14,13 @@ Source: RocketMQ `NettyRemotingAbstract.processRequestCommand`.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
+from penstock.broker.metering import Kind, RequestMeter
 from penstock.net.connection import Connection
 from penstock.remoting.errors import MalformedFrame
 from penstock.remoting.front import OTHER, RemotingFront
@@ -40,7 +41,7 @@ from penstock.remoting.handlers import (
 from penstock.remoting.needs import NEEDS
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.signed import NOT_SIGNED, SignedClient
-from penstock.remoting.wire.codes import ResponseCode
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.frame import decode_frame
 
@@ -49,6 +50,15 @@ log = logging.getLogger(__name__)
 UNANSWERED_MAX: Final = 20_000
 """Requests of one connection. A consumer has one pull for each of its queues, and an asynchronous
 producer of Java 10,000 sends at most; each takes about 1 KiB beside its message."""
+
+LENGTH_BYTES: Final = 4
+"""Before each frame."""
+KINDS: Final[Mapping[int, Kind]] = {
+    **dict.fromkeys(send.CODES, Kind.SEND),
+    **dict.fromkeys(pull.CODES, Kind.READ),
+    RequestCode.POP_MESSAGE: Kind.READ,
+}
+"""Of which requests and answers the bytes count against quotas."""
 
 Handle = Callable[[RemotingContext, Command, Reply], None]
 _MODULES: Final[tuple[ModuleType, ...]] = (
@@ -96,6 +106,7 @@ class RemotingDispatcher:
         if context is None:
             context = connection.state = RemotingContext(self._front, connection)
         self._front.requests[command.code if command.code in self._handlers else OTHER] += 1
+        context.meter = self._meter(context, command, len(frame)) if is_known else None
         reply = Reply(context, command, len(frame))
         handle = self._handlers.get(command.code)
         if not is_known:
@@ -107,6 +118,20 @@ class RemotingDispatcher:
             reply(code=ResponseCode.SYSTEM_BUSY, remark="too many requests are unanswered")
         else:
             self._call(handle, context, command, reply)
+        if context.meter is not None:
+            context.meter.handled()
+            context.meter = None
+
+    def _meter(self, context: RemotingContext, command: Command, size: int) -> RequestMeter | None:
+        """Return what counts the request; None where nothing is counted."""
+        broker = self._front.broker
+        if broker.quotas is None and broker.audit is None:
+            return None
+        context.software = f"rocketmq-{command.language.lower()}", str(command.version)
+        is_served = command.code in self._handlers
+        operation = RequestCode(command.code).name.lower() if is_served else "not_supported"
+        kind = KINDS.get(command.code, Kind.OTHER)
+        return RequestMeter(broker, context, operation, kind, LENGTH_BYTES + size)
 
     def _call(
         self, handle: Handle, context: RemotingContext, command: Command, reply: Reply

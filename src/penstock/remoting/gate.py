@@ -46,6 +46,8 @@ def check(
     """Raise the NotAuthorised of this resource unless the client may do this."""
     authoriser = context.broker.authoriser
     if authoriser.permits_all or authoriser.permits(context, operation, resource, name):
+        if context.broker.audit is not None:
+            context.broker.audit.allowed(context, operation, resource, name)
         return
     context.broker.denials.note(context, operation, resource, name)
     raise _REFUSALS[resource]
@@ -96,5 +98,7 @@ def led_queue(
     queue = Queue(set_id, max(queue_id, 0))
     partition = queues.partition(queue)
     hosted = partition_of(topic, -1 if partition is None else partition)
+    if context.meter is not None:
+        context.meter.about(topic.name, hosted.partition)
     hosted.check_still_led()
     return Found(hosted, queue)

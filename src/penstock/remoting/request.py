@@ -22,16 +22,41 @@ from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.frame import encode_head
 
 if TYPE_CHECKING:
+    from penstock.broker.metering import RequestMeter
+    from penstock.broker.partitions import HostedPartition
     from penstock.net.connection import Connection
+    from penstock.quotas.table import ClientBuckets
     from penstock.remoting.front import RemotingFront
 
 _NO_FIELDS: Final[Mapping[str, str]] = {}
+_NO_FAILURES: Final = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+        ResponseCode.POLLING_FULL,
+        ResponseCode.POLLING_TIMEOUT,
+    }
+)
+"""Codes of requests that were served, whether or not there was something."""
 
 
 class RemotingContext:
     """A connection's client, as the authoriser and handlers know it."""
 
-    __slots__ = ("broker", "connection", "front", "host", "principal", "unanswered")
+    __slots__ = (
+        "_client_id",
+        "broker",
+        "buckets",
+        "connection",
+        "front",
+        "host",
+        "meter",
+        "principal",
+        "software",
+        "unanswered",
+    )
 
     def __init__(self, front: RemotingFront, connection: Connection) -> None:
         self.front = front
@@ -40,12 +65,33 @@ class RemotingContext:
         self.host = connection.client_host
         self.principal = connection.principal or ANONYMOUS
         self.unanswered = 0
+        self.software = ("", "")
+        """Language and version, as its last request told them."""
+        self._client_id = ""
+        self.buckets: ClientBuckets | None = None
+        self.meter: RequestMeter | None = None
+        """Of the request that is being handled; None where nothing is counted."""
+
+    @property
+    def client_id(self) -> str:
+        """The client's id, as its heartbeats tell it; empty before the first."""
+        return self._client_id
+
+    @client_id.setter
+    def client_id(self, client_id: str) -> None:
+        if client_id != self._client_id:
+            self._client_id = client_id
+            self.buckets = None
+
+    def mute(self, delay_ms: int | None) -> None:
+        """Take no more requests for this time; with None until there is a time."""
+        self.connection.mute(delay_ms)
 
 
 class Reply:
     """The answer to one request: sent once, now or later, from the loop; none if it is one-way."""
 
-    __slots__ = ("_context", "_held", "_is_sent", "_request", "_size")
+    __slots__ = ("_context", "_held", "_is_sent", "_meter", "_request", "_size")
 
     def __init__(self, context: RemotingContext, request: Command, size: int = 0) -> None:
         """`size` is that of the request's frame."""
@@ -54,6 +100,7 @@ class Reply:
         # fields, which may have 256 KiB.
         self._request = request._replace(body=b"", fields=_NO_FIELDS, remark=None)
         self._is_sent = False
+        self._meter = context.meter
         self._held = 0
         self._size = REQUEST_BYTES + size
         self.begin()
@@ -65,16 +112,31 @@ class Reply:
         code: int = ResponseCode.SUCCESS,
         body: Buffer = b"",
         remark: str | None = None,
+        records: int = 0,
+        payload: int = 0,
     ) -> None:
-        """Send the answer."""
+        """Send the answer; it is about so many messages, of `payload` bytes together."""
         assert not self._is_sent, "a request is answered once"
         self._is_sent = True
         self.end()
         connection = self._context.connection
         if self._request.is_one_way or connection.is_closed:
+            self._count(0, code, records, payload)
             return
         answer = self._request.answer(code, fields, body=body, remark=remark)
-        connection.reserve().send(encode_head(answer), body)
+        head = encode_head(answer)
+        connection.reserve().send(head, body)
+        self._count(len(head) + len(body), code, records, payload)
+
+    def about(self, hosted: HostedPartition) -> None:
+        """Note which partition the answer is about, where that was not known before."""
+        if self._meter is not None:
+            self._meter.about(hosted.topic.name, hosted.partition)
+
+    def _count(self, size: int, code: int, records: int, payload: int) -> None:
+        if self._meter is not None:
+            is_failed = code not in _NO_FAILURES
+            self._meter.answered(size, records=records, payload=payload, failed=is_failed)
 
     def fail(self, error: PlatformError) -> None:
         """Answer with an error."""

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.coordinators.share_policies import share_group
+from penstock.broker.metering import Kind
 from penstock.grpc.call import Call, Method
 from penstock.grpc.consuming.delivered import Told, encoded_messages
 from penstock.grpc.consuming.popper import CallPopper
@@ -156,8 +157,11 @@ async def _receive(
     now_ms = call.client.broker.clock.wall_ms()
     at = Duration(seconds=now_ms // 1_000, nanos=now_ms % 1_000 * 1_000_000)
     delivered = encode(ReceiveMessageResponse(delivery_timestamp=at))
-    call.say_all([_OK, *encoded_messages(popped, told), delivered])
+    messages = encoded_messages(popped, told)
+    payload = sum(map(len, messages))
+    call.about(popped.part.hosted, records=len(messages), payload=payload)
+    call.say_all([_OK, *messages, delivered])
     call.end()
 
 
-METHOD: Final = Method("ReceiveMessage", _handle)
+METHOD: Final = Method("ReceiveMessage", _handle, Kind.READ)

@@ -24,6 +24,7 @@ from zlib import crc32
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.errors import InternalTopicRefused
+from penstock.broker.metering import Kind
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
@@ -65,6 +66,7 @@ def _handle(call: Call, message: bytes) -> None:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
     records = checked_records(call.client, messages)
     hosted = _partition(call, topic, messages[0])
+    call.about(hosted, records=len(messages), payload=sum(len(one.body) for one in messages))
     ids = [_system(one).message_id for one in messages]
     call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
 
@@ -128,4 +130,4 @@ def _answer(call: Call, ids: Sequence[str], outcome: int | PlatformError) -> Non
     call.reply(SendMessageResponse(status=_OK, entries=entries))
 
 
-METHOD: Final = Method("SendMessage", _handle)
+METHOD: Final = Method("SendMessage", _handle, Kind.SEND)

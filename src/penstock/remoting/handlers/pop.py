@@ -144,4 +144,5 @@ def _tell(context: RemotingContext, asked: Asked, popped: Popped, reply: Reply) 
         "msgOffsetInfo": offsets_info(part.queue_id, offsets),
     }
     body = b"".join(encoded(one, count, part, host) for one, count in popped.messages)
-    reply(fields, body=body, remark="FOUND")
+    reply.about(part.hosted)
+    reply(fields, body=body, remark="FOUND", records=len(offsets), payload=len(body))

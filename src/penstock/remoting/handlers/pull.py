@@ -107,7 +107,8 @@ def _tell(wanted: Wanted, reply: Reply, end: int, found: Messages | PlatformErro
         return
     told = _offsets(wanted, found.next_offset, end)
     if found.encoded:
-        reply(told, body=b"".join(found.encoded), remark="FOUND")
+        body = b"".join(found.encoded)
+        reply(told, body=body, remark="FOUND", records=len(found.encoded), payload=len(body))
     elif found.next_offset > wanted.offset:
         reply(told, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark="no message is wanted")
     else:

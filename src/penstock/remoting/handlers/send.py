@@ -81,7 +81,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             "a batch is neither delayed nor of a transaction: send its messages one by one"
         )
     first_id = told[0].get(UNIQ_KEY, "")[:ID_CHARS_MAX]
-    answered = _Answered(found, len(records), first_id, is_elsewhere)
+    answered = _Answered(found, len(records), len(command.body), first_id, is_elsewhere)
     done = partial(_answer, context, reply, answered)
     if halves[0]:
         half = half_of(context, command, found, told[0])
@@ -157,6 +157,8 @@ class _Answered(NamedTuple):
 
     found: Found
     messages: int
+    size: int
+    """Of their bodies, as they were sent."""
     first_id: str
     is_elsewhere: bool
     """Whether the message is in no queue yet, or in another one."""
@@ -190,5 +192,7 @@ def _answer(
             "queueId": str(answered.found.queue.queue_id),
             "queueOffset": str(outcome),
             "transactionId": answered.first_id,
-        }
+        },
+        records=answered.messages,
+        payload=answered.size,
     )
