@@ -42,6 +42,20 @@ class Isolation(StrEnum):
     UNCOMMITTED = "read_uncommitted"
 
 
+def _group_named(name: str | None) -> str | None:
+    return named(name) if name else name  # an empty one is told of in its own words
+
+
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GROUP",
+        callback=_group_named,
+        help="Read on from a group's positions, and commit; without joining.",
+    ),
+]
+
+
 class RecordFormat(StrEnum):
     """The choices of --format."""
 
@@ -73,14 +87,7 @@ def run_consume(
     record_format: Annotated[
         RecordFormat, typer.Option("--format", help="How a record is printed.")
     ] = RecordFormat.VALUE,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GROUP",
-            callback=lambda name: named(name) if name else name,
-            help="Read on from a group's positions, and commit; without joining.",
-        ),
-    ] = None,
+    group: GroupOption = None,
     isolation: Annotated[
         Isolation, typer.Option(help="Whether records of open and aborted transactions are shown.")
     ] = Isolation.COMMITTED,
