@@ -33,7 +33,7 @@ PARTITIONS, MARKERS, GUARDS = (
 )
 TRUNCATION = "storage/commit_log/truncation.py"
 GROUPS, STATE = "groups/table.py", "transactions/state.py"
-CLOCK, EPOCH_ENDS = "broker/sets/retention_clock.py", "broker/fetch/epoch_ends.py"
+CLOCK = "broker/sets/retention_clock.py"
 IN_STEP, ALIGNED = (
     ("tests/replication/test_sync_state.py",),
     ("tests/replication/test_alignment.py",),
@@ -145,7 +145,4 @@ MUTANTS = (
     plant("jump-of-the-clock-goes-on-counting", "Retention", "a second jump of the wall clock is accepted by the time of the first one",
           (CLOCK, "        if jump_ms <= JUMP_MS:\n            self._since_ms = None\n            self._lead_ms = lead_ms\n", "        if jump_ms <= JUMP_MS:\n            self._lead_ms = lead_ms\n"),
           kind=Kind.CLEARED, near=("tests/broker/test_retention_clock.py",)),
-    plant("epoch-ends-before-the-log", "Fetches", "a mastership whose records were deleted ends below the log's start",
-          (EPOCH_ENDS, "            end = end._replace(end_offset=max(end.end_offset, log.log_start_offset))\n", "            pass\n"),
-          kind=Kind.RANGE, near=("tests/broker/test_role_changes.py", "tests/broker/test_cold_watermarks.py",)),
 )  # fmt: skip
