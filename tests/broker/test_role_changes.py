@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, LeaderEpoch
+from penstock.base.ids import BrokerId, LeaderEpoch, Offset
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -371,6 +371,23 @@ def test_ends_of_epochs_over_two_fast_failovers() -> None:
 
 
 # Deleting
+
+
+def test_an_epoch_whose_records_are_deleted_ends_where_the_partition_begins() -> None:
+    # Its bytes are in the log until their file goes; an end below the start names no record.
+    cluster = events()
+    master = cluster.nodes[0]
+    master.produce(b"a", b"b")
+    cluster.replicate()
+    first = master.member.leader_epoch
+    second = cluster.lead(0)
+    master.produce(b"c", b"d", b"e")
+    cluster.replicate()
+    hosted = master.broker.partitions.find("events", 0)
+    assert hosted is not None
+    master.member.log.delete_records(hosted.log, Offset(4))
+    ends = [master.epoch_end(epoch) for epoch in (first, second)]
+    assert [(end.leader_epoch, end.end_offset) for end in ends] == [(first, 4), (second, 5)]
 
 
 def delete_records(node: Any, offset: int) -> Any:

@@ -205,24 +205,6 @@ def test_an_unclean_mastership_is_remembered_however_many_ordinary_ones_come_aft
     assert again.replica_sets[SET].unclean_epoch == begun
 
 
-def test_who_begins_with_a_snapshot_gives_out_no_replica_id_twice() -> None:
-    cluster = _cluster()
-    newest = _log(cluster, 0, "another log")
-    again = ClusterImage()
-    replay(again, snapshot_records(cluster.image))
-    assert again.replica_sets[SET].next_replica_id == newest + 1
-    assert again.replica_sets == cluster.image.replica_sets
-
-
-def test_who_begins_with_a_snapshot_knows_who_led_last() -> None:
-    cluster = _cluster()
-    cluster.submit(c.EndMastership(replica_set_id=SET))
-    again = ClusterImage()
-    replay(again, snapshot_records(cluster.image))
-    assert (again.replica_sets[SET].master, again.replica_sets[SET].last_master) == (NO_MASTER, 0)
-    assert again.replica_sets == cluster.image.replica_sets
-
-
 def test_what_a_mastership_under_async_may_have_lost_is_known_under_a_later_policy() -> None:
     cluster = _cluster(AckPolicy(kind=PolicyKind.ASYNC))
     first = _set(cluster).leader_epoch

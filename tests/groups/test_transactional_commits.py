@@ -367,7 +367,7 @@ def test_a_coordinator_that_loads_the_history_but_its_end_comes_to_the_same(
 
 def test_in_which_groups_a_producer_wrote_is_forgotten_with_its_transaction() -> None:
     world = World()
-    writers = world.coordinator.runtime._shard._table.writers
+    writers = world.coordinator._table.writers
     partition = world.coordinator.partition_of(GROUP)
     commit(world)
     assert writers.groups_of(partition, P.producer_id) == [GROUP]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import wait_until
+from penstock.broker.shares.waiting import ready
 from penstock.coordinator.share_calls import SharePlace, ShareSummaryRequest
 from penstock.kafka import front
 from penstock.kafka.handlers.shares import share_fetch
@@ -97,7 +98,6 @@ def test_a_fetch_that_found_its_share_not_loaded_yet_waits_without_looking_once_
     node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = iter([Unavailable.LOADING, Unavailable.FULL])
-    ready = fetching.ready
 
     async def at_first_early(broker: Any, key: Any, deadline: float) -> Unavailable | None:
         return next(early, None) or await ready(broker, key, deadline)

@@ -52,6 +52,16 @@ def test_what_comes_back_in_an_early_chunk_is_found() -> None:
     check(ledger.share)
 
 
+def test_what_comes_back_before_what_was_handed_out_last_is_found() -> None:
+    ledger = new_ledger()
+    receipts = take(ledger, MANY)
+    for at in (MANY - 1, CELLS, 3):
+        offset, nonce = receipts[at]
+        say(ledger, Say.RELEASE, [Claim(offset, offset + 1, nonce)], "a", Times(1), POLICY)
+        assert [found for found, _ in take(ledger, 1, end=MANY)] == [at]
+    check(ledger.share)
+
+
 def test_what_comes_back_after_a_failover_is_found() -> None:
     ledger = new_ledger()
     (_, nonce), *_ = take(ledger, MANY)

@@ -214,7 +214,7 @@ def test_an_epoch_that_begins_where_a_taken_part_ends_is_noted_behind_it_only() 
         part.apply(SPLIT)
     take(here, there, 20)
     assert spans(here) == [(0, 20, False), (20, 60, False)]
-    noted = []
+    noted: list[tuple[int, int]] = []
     for extent in here.second.extents(KEY):
         with open_extent(ExtentPlace(here.disk, DIRECTORY), extent) as opened:
             noted += opened.summary.notes.epochs

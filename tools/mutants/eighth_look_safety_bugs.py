@@ -33,9 +33,9 @@ PARTITIONS, MARKERS, GUARDS = (
 )
 TRUNCATION = "storage/commit_log/truncation.py"
 GROUPS, STATE = "groups/table.py", "transactions/state.py"
-CLOCK, EPOCH_ENDS = "broker/sets/retention_clock.py", "broker/fetch/epoch_ends.py"
+CLOCK = "broker/sets/retention_clock.py"
 IN_STEP, ALIGNED = (
-    ("tests/replication/test_sync_state.py",),
+    ("tests/replication/test_sync_state_returns.py", "tests/replication/test_sync_state.py"),
     ("tests/replication/test_alignment.py",),
 )
 
@@ -79,7 +79,7 @@ MUTANTS = (
     # Controller
     plant("next-replica-id-falls-with-a-snapshot", "Controller", "a replica id is given out twice once the metadata were read from a snapshot",
           (REPLAY, "next_replica_id=max(before.next_replica_id, ReplicaId(replica_id + 1)),", "next_replica_id=ReplicaId(replica_id + 1),"),
-          kind=Kind.SNAPSHOT, near=("tests/controller/test_replay.py", "tests/controller/test_registration.py", "tests/controller/test_install.py",)),
+          kind=Kind.SNAPSHOT, near=("tests/controller/test_told_by_snapshots.py", "tests/controller/test_replay.py", "tests/controller/test_install.py",)),
     plant("last-master-of-the-image-before", "Controller", "who led last is forgotten where a set without a master is read from a snapshot",
           (REPLAY, "last_master=record.master if is_anybody else record.last_master,", "last_master=record.master if is_anybody else before.last_master,"),
           kind=Kind.SNAPSHOT, near=("tests/controller/test_replay.py", "tests/controller/test_election.py", "tests/controller/test_install.py",)),
@@ -145,7 +145,4 @@ MUTANTS = (
     plant("jump-of-the-clock-goes-on-counting", "Retention", "a second jump of the wall clock is accepted by the time of the first one",
           (CLOCK, "        if jump_ms <= JUMP_MS:\n            self._since_ms = None\n            self._lead_ms = lead_ms\n", "        if jump_ms <= JUMP_MS:\n            self._lead_ms = lead_ms\n"),
           kind=Kind.CLEARED, near=("tests/broker/test_retention_clock.py",)),
-    plant("epoch-ends-before-the-log", "Fetches", "a mastership whose records were deleted ends below the log's start",
-          (EPOCH_ENDS, "            end = end._replace(end_offset=max(end.end_offset, log.log_start_offset))\n", "            pass\n"),
-          kind=Kind.RANGE, near=("tests/broker/test_role_changes.py", "tests/broker/test_cold_watermarks.py",)),
 )  # fmt: skip
