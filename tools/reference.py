@@ -26,12 +26,8 @@ from penstock.broker.access import Resource
 from penstock.cli.machine import pages as machine_pages
 from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, REFUSED_BROKER_KEYS
-from penstock.controller.topic_config.table import (
-    SINCE_LEVEL_2,
-    TOPIC_CONFIGS,
-    TopicSettings,
-    broker_defaults,
-)
+from penstock.controller.topic_config.describe import broker_defaults
+from penstock.controller.topic_config.table import SINCE_LEVEL_2, TOPIC_CONFIGS, TopicSettings
 from penstock.grpc import needs as grpc
 from penstock.kafka.needs import EITHER, NEEDS, Need
 from penstock.node.pages import (

@@ -216,12 +216,12 @@ def test_no_answer_for_a_share_that_is_void_holds_up_no_other_share_of_its_group
     cut, kept = Cut(node), admissions_of(node)
     use(node, monkeypatch, cut)
     first, second = ShareKey("g", topic, 0), ShareKey("g", topic, 1)
-    assert node.call(lambda: kept.of(first, 7)) is None
+    assert node.call(lambda: kept.of(first, LeaderEpoch(7))) is None
     assert node.until(lambda: cut.asked)
     node.call(lambda: kept.void(first))
-    assert node.call(lambda: kept.of(second, 7)) is None
+    assert node.call(lambda: kept.of(second, LeaderEpoch(7))) is None
     cut.go()
-    assert node.until(lambda: kept.of(second, 7) is ErrorCode.NONE)
+    assert node.until(lambda: kept.of(second, LeaderEpoch(7)) is ErrorCode.NONE)
     assert node.call(lambda: set(kept._said)) == {second}
 
 
@@ -232,12 +232,12 @@ def test_no_answer_from_before_the_share_was_void_does_not_take_away_the_newer_o
     subscribe(node, "t")
     cut, kept, key = Cut(node), admissions_of(node), ShareKey("g", topic, 0)
     use(node, monkeypatch, cut)
-    assert node.call(lambda: kept.of(key, 7)) is None
+    assert node.call(lambda: kept.of(key, LeaderEpoch(7))) is None
     assert node.until(lambda: cut.asked)
     node.call(lambda: kept.void(key))
-    assert node.call(lambda: kept.of(key, 7)) is None
+    assert node.call(lambda: kept.of(key, LeaderEpoch(7))) is None
     cut.go()
-    assert node.until(lambda: kept.of(key, 7) is ErrorCode.NONE)
+    assert node.until(lambda: kept.of(key, LeaderEpoch(7)) is ErrorCode.NONE)
     assert cut.asked == [(SharePlace(topic, 0),)] * 2
 
 

@@ -96,6 +96,17 @@ def test_who_waits_goes_on_in_order_as_far_as_the_turn_goes() -> None:
     assert told == ["01", "0123", "01234", "01234"]
 
 
+def test_one_of_each_kind_goes_on_in_a_turn_however_many_go_first() -> None:
+    turn, loop = share()
+    waiting = Waiting(turn)
+    waiting.come("more", 1, HEAVY, Sent.MORE)
+    waiting.come("several", 1, HEAVY, Sent.SEVERAL)
+    for _ in range(3):
+        waiting.come("one", 1, HEAVY)
+    loop.turn()
+    assert waiting.order == ["more", "several", "one"]
+
+
 def test_a_client_with_one_request_goes_before_pipelines_that_had_some() -> None:
     turn, loop = share()
     waiting = Waiting(turn)

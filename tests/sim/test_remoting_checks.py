@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.remoting.halves import state
-from penstock.remoting.handlers import acks, send, send_back
+from penstock.remoting.handlers import send, send_back
 from penstock.remoting.later import due
 from penstock.remoting.later.retries import retry_level
 from penstock.remoting.pop import records
+from penstock.remoting.pop.saying import tell_shares
+from penstock.shares.answers import Say
 from simulator.clients.remoting import popper, puller, transactor
 from simulator.run.one_run import run_plan
 from simulator.run.plan import Fault, Plan, Shape
@@ -40,13 +42,11 @@ def test_promises_are_kept_while_masters_die_and_equal_seeds_give_equal_traces()
 
 
 def test_what_is_acknowledged_and_given_back_is_found(monkeypatch: MonkeyPatch) -> None:
-    tell = acks._tell_shares
+    def told(broker: Any, said: Any, *rest: Any) -> None:
+        said = said._replace(what=Say.RELEASE) if said.what is Say.ACCEPT else said
+        tell_shares(broker, said, *rest)
 
-    def told(context: Any, said: Any, *rest: Any) -> None:
-        said = said._replace(invisible_ms=0) if said.invisible_ms is None else said
-        tell(context, said, *rest)
-
-    monkeypatch.setattr(acks, "_tell_shares", told)
+    monkeypatch.setattr("penstock.remoting.handlers.acks.tell_shares", told)
     assert is_found("comes again")
 
 

@@ -116,33 +116,25 @@ def inverted(part: Part) -> Part:
 
 def all_of(parts: Sequence[Part]) -> Part:
     """Return the AND of conditions. Raises MalformedBody."""
-    conditions = [condition(part) for part in parts]
-    each = tuple(part.evaluate for part in conditions)
-
-    def run(properties: Properties) -> Value:
-        verdict: bool | None = True
-        for evaluate in each:
-            value = evaluate(properties)
-            if value is False:
-                return False
-            if value is None:
-                verdict = None
-        return verdict
-
-    return _condition(run, *conditions)
+    return _joined(parts, decisive=False)
 
 
 def any_of(parts: Sequence[Part]) -> Part:
     """Return the OR of conditions. Raises MalformedBody."""
+    return _joined(parts, decisive=True)
+
+
+def _joined(parts: Sequence[Part], *, decisive: bool) -> Part:
+    """Return what is `decisive` as soon as one condition is; unknown if none is and one unknown."""
     conditions = [condition(part) for part in parts]
     each = tuple(part.evaluate for part in conditions)
 
     def run(properties: Properties) -> Value:
-        verdict: bool | None = False
+        verdict: bool | None = not decisive
         for evaluate in each:
             value = evaluate(properties)
-            if value is True:
-                return True
+            if value is decisive:
+                return decisive
             if value is None:
                 verdict = None
         return verdict
