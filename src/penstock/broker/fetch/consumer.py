@@ -34,3 +34,5 @@ class Consumer(NamedTuple):
     """When the disk may be asked about indexes."""
     is_committed: bool = False
     """Whether it reads committed records only."""
+    on_tier_read: Callable[[], object] | None = None
+    """Called once what only the tier has was read, for clients whose fetches do not wait for it."""

@@ -80,6 +80,7 @@ class FetchOperation:
         "_min_bytes",
         "_most_bytes",
         "_on_done",
+        "_on_tier_read",
         "_readable",
         "_room",
         "_selector",
@@ -106,6 +107,7 @@ class FetchOperation:
         self._room = consumer.room
         self._turn = consumer.turn
         self._is_committed = consumer.is_committed
+        self._on_tier_read = consumer.on_tier_read
         self._knows_aborted = not consumer.is_committed
         """Whether no aborted transactions are to be found any more."""
         self._cold: list[PartitionRead] = []
@@ -335,7 +337,7 @@ class FetchOperation:
             return None
         read.log = hosted.log
         limit = min(max_bytes, max(read.wanted.max_bytes, 0))
-        client = TierClient(self._room, self.on_changed)
+        client = TierClient(self._room, self._on_tier_read or self.on_changed)
         return find_records(self._broker, read, limit, readable.position, client)
 
     def _take(self, read: PartitionRead, chunk: Chunk) -> None:

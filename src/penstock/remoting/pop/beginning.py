@@ -18,6 +18,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.fetch.watermarks import knows_the_end
 from penstock.broker.shares.moving import latest, moved
 from penstock.broker.shares.waiting import ready
+from penstock.broker.tier.reach import first_offset
 from penstock.protocol.error_codes import ErrorCode
 from penstock.remoting.errors import PopUnavailable, PositionRefused
 from penstock.remoting.positions import find
@@ -52,7 +53,10 @@ async def begin(
         position = await _position(context, group, found)
     except PositionRefused:
         return Unavailable.LOADING
-    offset: int = hosted.log.log_start_offset
+    first = first_offset(hosted, context.broker.tier)
+    if first is None:
+        return Unavailable.LOADING
+    offset: int = first
     if position is not None or is_from_end:
         end = await latest(hosted)
         offset = max(offset, end if position is None else min(position, end))
