@@ -31,7 +31,8 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 def address(tmp_path: Path) -> Iterator[str]:
     """Where such a node listens to remoting clients."""
     port = free_port()
-    own = {**settings(Directory(tmp_path / "store").url), "remoting": {"port": port}}
+    own = settings(Directory(tmp_path / "store").url)
+    own["remoting"] = {"port": port}
     with NodeProcess(tmp_path / "node", settings=own) as node:
         create_topic(node.bootstrap, TOPIC, 1, FREED)
         values = [b"%d." % number + b"x" * VALUE_BYTES for number in range(COUNT)]
