@@ -60,7 +60,7 @@ def test_it_goes_on_without_a_gap_and_is_not_reset(copied: Racked) -> None:
     own = {"bootstrap.servers": copied.layout.bootstrap, "group.id": "g", **LITTLE}
     own |= {"client.rack": f"r{slave}", "auto.offset.reset": "latest"}
     consumer = Consumer(own)
-    got: list[int] = []
+    got: list[int | None] = []
 
     def take(count: int) -> bool:
         for message in consumer.consume(1, 0.5):
