@@ -48,6 +48,22 @@ def test_retention_by_time_goes_by_topic_and_leaves_groups_alone(tmp_path: Path)
         client.close()
 
 
+def test_members_delete_by_themselves_where_nothing_is_copied_into_the_store(
+    tmp_path: Path,
+) -> None:
+    with running_node(tmp_path, *SMALL, "controller.tiered_topics=true") as node:
+        stored = {"remote_storage_enable": "true", "retention_ms": "1000"}
+        create(node, "copied", **stored, local_retention_ms="-2")
+        create(node, "not-copied", **stored, remote_log_copy_disable="true")
+        client = node.connect()
+        for topic in ("copied", "not-copied"):
+            fill(client, topic, OLD_MS)
+        own, told = log_start(node, "not-copied"), log_start(node, "copied")
+        assert node.until(lambda: own() >= 4)
+        assert told() == 0, "the master tells what may go, and nothing is in the store"
+        client.close()
+
+
 def test_retention_by_size_deletes_segments_and_counts_them(tmp_path: Path) -> None:
     with running_node(tmp_path, *SMALL) as node:
         create(node, "events", retention_bytes="40000", retention_ms="-1")

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker.config import SlaveReads
+from penstock.controller.topic_config.local import LocalLimits
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import Cluster, Node, fetched
 from tests.broker.test_role_changes import LONG_MS, events, values
@@ -128,6 +129,9 @@ def test_a_slave_answers_offsets_that_it_does_not_have() -> None:
     hosted.log.raise_log_start(Offset(2))
     error = fetched(lagging.fetch(1, rack="rack-2")).error_code
     assert error == ErrorCode.OFFSET_OUT_OF_RANGE
+    hosted.topic.local = LocalLimits(-2, 0)  # the master may have it from the object store
+    error = fetched(lagging.fetch(1, rack="rack-2")).error_code
+    assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "and no client is to jump"
 
 
 def test_a_fetch_parked_at_a_slave_is_fenced_by_an_election() -> None:

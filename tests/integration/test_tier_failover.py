@@ -33,8 +33,8 @@ class Copied:
     def __init__(self, directory: Path, **configs: str) -> None:
         self.store = Directory(directory / "store")
         self.layout = Layout(directory)
-        own = settings(self.store.url)
         for peer_id in (1, 2, 3):
+            own = self.settings_of(peer_id)
             node = self.layout.add(peer_id, voters=(1, 2, 3), replicas=3, settings=own)
             node.launch()
         for node in self.layout.nodes.values():
@@ -46,6 +46,11 @@ class Copied:
             for one in self.layout.status(via=1)["sets"]
             if one["partition_count"]
         )
+
+    def settings_of(self, peer_id: int) -> dict[str, dict[str, object]]:
+        """Return the settings of one node."""
+        del peer_id
+        return settings(self.store.url)
 
     def produce(self) -> None:
         first = len(self.values)

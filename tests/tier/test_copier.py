@@ -21,11 +21,12 @@ from penstock.tier.metadata.commands import (
     Refused,
     Reserve,
 )
-from penstock.tier.metadata.manifest import Kind, Run, Snapshot
+from penstock.tier.metadata.manifest import Kind, Manifest, Run, Snapshot
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 from tests.extents.files import CLUSTER, SET, key
+from tests.tier.clerk import Clerk
 
 TIMES = TierTimes(upload_ms=100, skew_ms=50, lease_ms=200, grace_ms=300)
 ONE = key(1, 0)
@@ -387,3 +388,26 @@ def test_what_is_emptied_has_its_beginning_deleted_too() -> None:
     assert not one.metadata.manifest(ONE).runs
     log.end = 3
     assert one.copier.take(one.now_ms) == []
+
+
+def test_what_one_commit_empties_is_bounded_over_all_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copier, "EVENT_RUNS_MAX", 3)
+    metadata, two = TierMetadata(CLUSTER, TIMES), key(1, 1)
+    for each in (ONE, two):
+        runs = tuple(
+            Clerk.run(ObjectName(CLUSTER, SET, 1, first), each, first, first + 5)
+            for first in (0, 5)
+        )
+        metadata.restore(each, Manifest(Snapshot(1, 0, 10, runs)))
+    log = Log(10)
+    log.keys, log.is_emptied = (ONE, two), True
+    one = Round(log, metadata)
+    one.open()
+    command = one.ask()
+    assert isinstance(command, Commit)
+    assert [(group.topic_partition, group.offset) for _, group in command.events] == [
+        (ONE, 0),
+        (two, 5),
+    ]

@@ -137,8 +137,8 @@ MUTANTS = (
         "records that retention took block the share",
         (
             FETCHING,
-            "        if outlook.start_offset < hosted.log.log_start_offset:\n",
-            "        if outlook.start_offset < 0:\n",
+            "if log_start is not None and outlook.start_offset < log_start:\n",
+            "if False:\n",
         ),
         kind=Kind.GUARD,
         near=FETCH,

@@ -23,6 +23,7 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     broker.NotAuthorised: ResponseCode.NO_PERMISSION,
     broker.InternalTopicRefused: ResponseCode.NO_PERMISSION,
     broker.UnknownPartition: ResponseCode.TOPIC_NOT_EXIST,
+    broker.TierUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     controller.UnknownTopic: ResponseCode.TOPIC_NOT_EXIST,
     controller.InvalidTopicName: ResponseCode.TOPIC_NOT_EXIST,
     record.RecordError: ResponseCode.MESSAGE_ILLEGAL,

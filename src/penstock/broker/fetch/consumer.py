@@ -34,6 +34,7 @@ class Consumer(NamedTuple):
     turn: Turn = at_once
     """When the disk may be asked about indexes."""
     tier: TierClient | None = None
-    """Whom the tier wakes; None: the fetch that reads, for the connection of `room`."""
+    """Whom the tier wakes, where the fetch itself does not wait for it; None: the fetch, for the
+    connection of `room`."""
     is_committed: bool = False
     """Whether it reads committed records only."""

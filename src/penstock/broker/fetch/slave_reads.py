@@ -15,7 +15,8 @@ the replica sets of this broker. The offset below which a partition's records ar
 looked up when the log has grown by a sixteenth of it; a slightly old value favours the master.
 
     at a slave, offset is          answer
-    below the log start            OFFSET_OUT_OF_RANGE (the consumer returns to the master)
+    below the log start            OFFSET_OUT_OF_RANGE; where the object store may have it
+                                   NOT_LEADER_OR_FOLLOWER: the consumer returns to the master
     up to the own end              records up to the own confirm position, else a wait
     above the own end              OFFSET_NOT_AVAILABLE: the slave lags, or the offset is wrong
 
@@ -33,6 +34,7 @@ from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
 from penstock.broker.fetch.partition_read import NO_PREFERENCE
 from penstock.broker.live_broker import live_broker
+from penstock.broker.tier.reach import is_tiered
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OffsetOutOfRange
@@ -61,6 +63,8 @@ class ReplicaSelector:
         member, log = hosted.member, hosted.log
         if member.role is not Role.SLAVE:
             raise NotMaster("this broker follows no master now")
+        if offset < log.log_start_offset and is_tiered(hosted):
+            raise NotMaster("what only the object store has is read from the master")
         if offset < log.log_start_offset:
             raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
         if offset > log.log_end_offset:

@@ -35,6 +35,12 @@ def first_offset(hosted: HostedPartition, tier: TierView | None) -> Offset | Non
     return None if manifest is None else Offset(retention.first_offset(manifest, own))
 
 
+def told_first_offset(hosted: HostedPartition, tier: TierView | None) -> Offset:
+    """Return the log start for clients that only look at it; the local one if it is not known."""
+    found = first_offset(hosted, tier)
+    return hosted.log.log_start_offset if found is None else found
+
+
 def known_first_offset(hosted: HostedPartition, tier: TierView | None) -> Offset:
     """Return the log start. Raises TierUnavailable: it is not known yet; the client asks again."""
     found = first_offset(hosted, tier)

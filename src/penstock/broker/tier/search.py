@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.broker.errors import TierUnavailable
 from penstock.broker.fetch.record_search import Found, RecordSearch
 from penstock.broker.partitions import HostedPartition
@@ -26,6 +27,19 @@ class TierSearch(NamedTuple):
     timestamp: int
     has_gone: Callable[[], bool]
     tier: TierView | None
+
+    def first_up_to(self, limit: Position, done: Done) -> None:
+        """Find the first record of that time or a later one, below a position of the log."""
+        log, find = self.hosted.log, self.hosted.member.log.offset_for_timestamp
+        examine = RecordSearch(self.hosted, self.timestamp, self.has_gone, log.log_start_offset)
+
+        def here() -> None:
+            try:
+                find(log, self.timestamp, limit, done, examine=examine)
+            except PlatformError as error:
+                done(None, error)
+
+        self.first(done, here)
 
     def first(self, done: Done, here: Callable[[], None]) -> None:
         """Search the tier for the timestamp; call `here` if it has nothing so late."""

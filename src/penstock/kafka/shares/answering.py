@@ -13,6 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.shares.moving import moved
 from penstock.broker.shares.waiting import ready
+from penstock.broker.tier.reach import first_offset
 from penstock.broker.turns import Pace
 from penstock.coordinator.share_calls import (
     NO_LAG,
@@ -85,7 +86,7 @@ class ShareAnswers:
         lag = described.free_count + described.in_flight_count
         return ShareSummary(
             ErrorCode.NONE,
-            max(described.start_offset, hosted.log.log_start_offset),
+            max(described.start_offset, first_offset(hosted, self._broker.tier) or 0),
             described.end_offset,
             described.in_flight_count,
             NO_LAG if unseen is None else unseen + lag,

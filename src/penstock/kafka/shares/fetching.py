@@ -26,6 +26,8 @@ from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.shares.moving import moved
 from penstock.broker.shares.waiting import READY_S, ShareWait, ready
+from penstock.broker.tier.reach import first_offset
+from penstock.broker.tier.view import TierClient
 from penstock.broker.turns import Pace
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.request import Request
@@ -282,8 +284,9 @@ class ShareFetching:
             outlook = broker.shares.outlook(key)
         if isinstance(outlook, Unavailable):
             return None
-        if outlook.start_offset < hosted.log.log_start_offset:
-            await moved(broker, key, hosted.log.log_start_offset, Move.ADVANCE)
+        log_start = first_offset(hosted, broker.tier)
+        if log_start is not None and outlook.start_offset < log_start:
+            await moved(broker, key, log_start, Move.ADVANCE)
             outlook = broker.shares.outlook(key)
         return None if isinstance(outlook, Unavailable) else outlook
 
@@ -354,6 +357,7 @@ class ShareFetching:
         consumer = Consumer(
             room=connection,
             turn=partial(broker.look_ups.ask, connection),
+            tier=TierClient(connection, self._wait.on_share),
             is_committed=self._keys.is_committed,
         )
         operation = FetchOperation(

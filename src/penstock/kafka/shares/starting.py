@@ -16,9 +16,11 @@ from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
-from penstock.broker.fetch.record_search import Found, RecordSearch
+from penstock.broker.fetch.record_search import Found
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.shares.moving import latest, moved
+from penstock.broker.tier.reach import first_offset
+from penstock.broker.tier.search import TierSearch
 from penstock.configs.resource_keys import duration_ms
 from penstock.kafka.request import Request
 from penstock.shares.coordinator import Move
@@ -44,20 +46,24 @@ async def start(
     if hosted.member.confirm_position < hosted.member.epoch_start:
         return Unavailable.LOADING  # a new master does not know the end yet (KIP-207)
     offset = await _offset(broker, hosted, reset, request)
-    if not may():
+    if offset is None or not may():
         return Unavailable.LOADING  # it is looked at again, and asked for anew
     answer = await moved(broker, key, offset, Move.START)
     return answer.why_not
 
 
-async def _offset(broker: Broker, hosted: HostedPartition, reset: str, request: Request) -> int:
+async def _offset(
+    broker: Broker, hosted: HostedPartition, reset: str, request: Request
+) -> int | None:
+    """Return where a share begins; None while it is not known where the partition does."""
+    first = first_offset(hosted, broker.tier)
     if reset == "earliest":
-        return hosted.log.log_start_offset
+        return first
     if reset != "latest":
         age_ms = duration_ms(reset)
         found = await _first_since(broker, hosted, broker.clock.wall_ms() - age_ms, request)
         if found is not None:
-            return max(found.offset, hosted.log.log_start_offset)
+            return max(found.offset, first or 0)
     return await latest(hosted)
 
 
@@ -66,7 +72,6 @@ async def _first_since(
 ) -> Found | None:
     """Find the first record since then, in the turn of this client; None if it has gone."""
     told: asyncio.Future[Found | None] = asyncio.get_running_loop().create_future()
-    member, log = hosted.member, hosted.log
 
     def tell(found: Found | None, error: PlatformError | None) -> None:
         if told.done():
@@ -81,12 +86,8 @@ async def _first_since(
             tell(found, error)
             over()
 
-        examine = RecordSearch(hosted, timestamp_ms, request.connection.has_gone)
-        limit = member.confirm_position
-        try:
-            member.log.offset_for_timestamp(log, timestamp_ms, limit, done, examine=examine)
-        except PlatformError as error:
-            done(None, error)
+        search = TierSearch(hosted, timestamp_ms, request.connection.has_gone, broker.tier)
+        search.first_up_to(hosted.member.confirm_position, done)
 
     broker.look_ups.ask(request.connection, begin, lambda: tell(None, None))
     async with broker.long_places.away():

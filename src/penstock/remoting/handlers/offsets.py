@@ -17,6 +17,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation, Resource
 from penstock.broker.fetch.watermarks import find_high_watermark, knows_the_end
+from penstock.broker.tier.reach import known_first_offset
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, check, find_topic, led_queue
 from penstock.remoting.positions import Done, commit, find
@@ -47,7 +48,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             _tell_end(_queue(context, command, Operation.DESCRIBE), reply)
         case _:
             found = _queue(context, command, Operation.DESCRIBE)
-            reply({"offset": str(found.hosted.log.log_start_offset)})
+            reply({"offset": str(known_first_offset(found.hosted, context.broker.tier))})
 
 
 def _queue(context: RemotingContext, command: Command, operation: Operation) -> Found:
@@ -67,23 +68,19 @@ def _query(
     context: RemotingContext, command: Command, reply: Reply, found: Found, group: str
 ) -> None:
     may_be_zero = command.fields.get("setZeroIfNotFound") != "false"
-    told = partial(_tell_position, reply, found, may_be_zero)
-    find(context.front.desk, group, found.hosted, told)
+    hosted = found.hosted
+    is_whole = known_first_offset(hosted, context.broker.tier) == 0 < hosted.log.log_end_offset
+    told = partial(_tell_position, reply, is_whole and may_be_zero)
+    find(context.front.desk, group, hosted, told)
 
 
 def _tell_position(
-    reply: Reply,
-    found: Found,
-    may_be_zero: bool,
-    position: int | None,
-    error: PlatformError | None,
+    reply: Reply, may_be_zero: bool, position: int | None, error: PlatformError | None
 ) -> None:
     if error is not None:
         reply.fail(error)
         return
-    log = found.hosted.log
-    is_whole = log.log_start_offset == 0 and log.log_end_offset > 0
-    if position is None and is_whole and may_be_zero:
+    if position is None and may_be_zero:
         position = 0
     if position is None:
         reply(code=ResponseCode.QUERY_NOT_FOUND, remark="the group has no position in this queue")

@@ -19,6 +19,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.broker.tier.reach import told_first_offset
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.filtering import Messages
@@ -87,9 +88,9 @@ def _answer(
     (read,) = reads
     error = read.error
     if isinstance(error, OffsetOutOfRange):
-        start, end = wanted.found.hosted.log.log_start_offset, read.high_watermark
+        start, end = _start(context, wanted), read.high_watermark
         moved = start if wanted.offset < start else max(end, start)
-        told = _offsets(wanted, moved, end)
+        told = _offsets(start, moved, end)
         reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
         return
     if error is not None:
@@ -98,14 +99,22 @@ def _answer(
     reply.begin()
     filtering = context.front.filtering
     slices = read_messages(wanted, read, filtering.left_out)
-    filtering.read(wanted.offset, slices, partial(_tell, wanted, reply, read.stable_offset))
+    bounds = _start(context, wanted), read.stable_offset
+    filtering.read(wanted.offset, slices, partial(_tell, wanted, reply, bounds))
 
 
-def _tell(wanted: Wanted, reply: Reply, end: int, found: Messages | PlatformError) -> None:
+def _start(context: RemotingContext, wanted: Wanted) -> int:
+    return told_first_offset(wanted.found.hosted, context.broker.tier)
+
+
+def _tell(
+    wanted: Wanted, reply: Reply, bounds: tuple[int, int], found: Messages | PlatformError
+) -> None:
+    start, end = bounds
     if isinstance(found, PlatformError):
         reply.fail(found)
         return
-    told = _offsets(wanted, found.next_offset, end)
+    told = _offsets(start, found.next_offset, end)
     if found.encoded:
         body = b"".join(found.encoded)
         reply(told, body=body, remark="FOUND", records=len(found.encoded), payload=len(body))
@@ -115,8 +124,7 @@ def _tell(wanted: Wanted, reply: Reply, end: int, found: Messages | PlatformErro
         reply(told, code=ResponseCode.PULL_NOT_FOUND, remark="there is no message yet")
 
 
-def _offsets(wanted: Wanted, following: int, end: int) -> Mapping[str, str]:
-    start = wanted.found.hosted.log.log_start_offset
+def _offsets(start: int, following: int, end: int) -> Mapping[str, str]:
     return {
         "nextBeginOffset": str(following),
         "minOffset": str(start),

@@ -17,9 +17,11 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
-from penstock.broker.fetch.record_search import Found, RecordSearch
+from penstock.broker.fetch.record_search import Found
 from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.tier.reach import told_first_offset
+from penstock.broker.tier.search import TierSearch
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import find_topic, led_queue
 from penstock.remoting.request import RemotingContext, Reply
@@ -65,10 +67,9 @@ class _Search(NamedTuple):
             self.reply.fail(error)
             over()
             return
-        examine = RecordSearch(hosted, self.timestamp, self.context.connection.has_gone)
-        done = partial(self._found, over)
-        limit = stable_position(hosted)
-        member.log.offset_for_timestamp(hosted.log, self.timestamp, limit, done, examine=examine)
+        tier, has_gone = self.context.broker.tier, self.context.connection.has_gone
+        search = TierSearch(hosted, self.timestamp, has_gone, tier)
+        search.first_up_to(stable_position(hosted), partial(self._found, over))
 
     def _found(self, over: Over, found: Found | None, error: PlatformError | None) -> None:
         if error is not None:
@@ -89,6 +90,6 @@ class _Search(NamedTuple):
             self.reply.fail(error)
         else:
             assert offset is not None, "a search without an error has an offset"
-            start = self.hosted.log.log_start_offset
+            start = told_first_offset(self.hosted, self.context.broker.tier)
             self.reply({"offset": str(max(offset - self.back, start))})
         over()

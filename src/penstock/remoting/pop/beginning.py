@@ -20,6 +20,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.fetch.watermarks import knows_the_end
 from penstock.broker.shares.moving import latest, moved
 from penstock.broker.shares.waiting import ready
+from penstock.broker.tier.reach import first_offset
 from penstock.protocol.error_codes import ErrorCode
 from penstock.remoting.errors import PopUnavailable, PositionRefused
 from penstock.remoting.positions import find
@@ -67,8 +68,11 @@ async def begin(
         position = await _position(desk, group, hosted)
     except PositionRefused:
         return Unavailable.LOADING
+    first = first_offset(hosted, desk.broker.tier)
+    if first is None:
+        return Unavailable.LOADING
     end = await latest(hosted)
-    offset = _offset(hosted.log.log_start_offset, end, position, begins)
+    offset = _offset(first, end, position, begins)
     if not may_begin.take(key, epoch):
         return Unavailable.LOADING
     return (await moved(desk.broker, key, offset, Move.START)).why_not

@@ -26,6 +26,7 @@ from penstock.broker.coordinators.share_policies import popping_group
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.broker.tier.reach import known_first_offset
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.record.build import Record
 from penstock.record.read import iter_batches, iter_records, run_end
@@ -134,9 +135,10 @@ class PopLetters:
             return None
         hosted.check_still_led()
         first, end = run
-        if end <= hosted.log.log_start_offset:
+        start = known_first_offset(hosted, self._broker.tier)
+        if end <= start:
             return run  # retention was faster
-        first = max(first, hosted.log.log_start_offset)
+        first = max(first, start)
         read = await self._read(hosted, first)
         if isinstance(read.error, OffsetOutOfRange):
             return None

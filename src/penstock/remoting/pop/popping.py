@@ -26,6 +26,8 @@ from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.shares.moving import moved
 from penstock.broker.shares.waiting import ShareWait, ready
+from penstock.broker.tier.reach import first_offset
+from penstock.broker.tier.view import TierClient
 from penstock.broker.turns import Pace
 from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.pop.beginning import begin
@@ -235,8 +237,8 @@ class Popping:
             outlook = shares.outlook(part.key)
         if isinstance(outlook, Unavailable):
             return None
-        if outlook.start_offset < hosted.log.log_start_offset:
-            start = hosted.log.log_start_offset
+        start = first_offset(hosted, self._desk.broker.tier)
+        if start is not None and outlook.start_offset < start:
             await moved(self._desk.broker, part.key, start, Move.ADVANCE)
             outlook = shares.outlook(part.key)
         return None if isinstance(outlook, Unavailable) else outlook
@@ -274,7 +276,10 @@ class Popping:
             max_bytes=BYTES_MAX,
             on_done=end,
             consumer=Consumer(
-                room=popper, turn=partial(broker.look_ups.ask, popper), is_committed=True
+                room=popper,
+                turn=partial(broker.look_ups.ask, popper),
+                tier=TierClient(popper, self._wait.on_share),
+                is_committed=True,
             ),
         )
         # Where the client has gone there is no answer: only its end is told.

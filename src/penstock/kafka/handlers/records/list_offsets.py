@@ -223,9 +223,7 @@ class Search(NamedTuple):
             newest = partial(tiers.newest, done)
             member.log.offset_for_max_timestamp(log, limit, newest, examine=examine)
         else:
-            search = member.log.offset_for_timestamp
-            here = partial(search, log, self.timestamp, limit, done, examine=examine)
-            tiers.first(done, here)
+            tiers.first_up_to(limit, done)
 
     def _end(self, found: Found | None, error: PlatformError | None, *, is_whole: bool) -> None:
         """Answer. Retention may have raised the log start since the search began."""
