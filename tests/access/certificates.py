@@ -22,6 +22,7 @@ class Authority:
         directory.mkdir(exist_ok=True)
         openssl(
             directory, "req", "-x509", *EC, "-days", "2", "-subj", f"/CN={name}",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 wants to know
             "-keyout", f"{name}.key", "-out", f"{name}.pem",
         )  # fmt: skip
 
@@ -37,7 +38,9 @@ class Authority:
             "-keyout", f"{name}.key", "-out", f"{name}.csr",
         )  # fmt: skip
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        extensions.write_text(
+            "subjectAltName=DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n"
+        )
         openssl(
             self.directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{self.name}.pem",
             "-CAkey", f"{self.name}.key", "-CAcreateserial", "-days", str(days),

@@ -21,6 +21,7 @@ class Authority:
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
             *("-days", "2", "-subj", f"/CN={directory.name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 wants to know
             *("-keyout", str(self._key), "-out", str(self.certificate)),
         )
 
@@ -29,7 +30,9 @@ class Authority:
         key, request = self._directory / f"{name}.key", self._directory / f"{name}.csr"
         certificate = self._directory / f"{name}.pem"
         extensions = self._directory / f"{name}.ext"
-        extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        extensions.write_text(
+            "subjectAltName=IP:127.0.0.1,DNS:localhost\nauthorityKeyIdentifier=keyid\n"
+        )
         _openssl(
             *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
             *("-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request)),
