@@ -13,6 +13,7 @@ from penstock.grpc.methods import (
     send_message,
     telemetry,
 )
+from penstock.grpc.needs import NEEDS
 
 METHODS: Final = (
     ack_message.METHOD,
@@ -27,3 +28,4 @@ METHODS: Final = (
     telemetry.METHOD,
     *not_served.METHODS,
 )
+assert NEEDS.keys() == {one.name for one in METHODS} - {*not_served.NAMES}, "each has its row"
