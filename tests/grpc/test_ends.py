@@ -11,6 +11,8 @@ from rocketmq.grpc_protocol import service_pb2 as service
 from penstock.grpc.transport import GrpcConnection
 from penstock.http2.codes import PREFACE
 from penstock.http2.frames import settings_frame
+from penstock.net.sockets import has_hung_up
+from penstock.net.turn_share import TurnShare
 from tests.grpc.raw import RawCall
 from tests.grpc.served import running_grpc_node
 from tests.live_node import LiveNode
@@ -67,3 +69,25 @@ def test_a_connection_that_has_ended_is_freed_without_a_collection(served, end: 
             speak(raw, ENDS[end])
         assert node.until(lambda: not port.connections)
         assert node.until(lambda: gone() is None and core() is None)
+
+
+def test_who_goes_while_it_waits_for_its_turn_is_dropped(
+    served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read meanwhile: a thousand that had gone were served, and kept what they held."""
+    node, address = served
+    port = node.node._rocketmq.grpc
+    assert port is not None
+    waiting: list[GrpcConnection] = []
+    monkeypatch.setattr(TurnShare, "has_room", lambda *_: False)
+    monkeypatch.setattr(GrpcConnection, "_wait", lambda one, _: waiting.append(one))
+    with closing(RawCall(address)) as raw:
+        raw._socket.sendall(ENDS["said hello"])
+        assert node.until(lambda: len(waiting) == 1)
+        (one,) = waiting
+        node.call(lambda: one._transport.pause_reading())
+    core = one.core
+    monkeypatch.setattr(core.__class__, "handle", lambda *_: pytest.fail("it was served"))
+    assert node.until(lambda: has_hung_up(one._transport.get_extra_info("socket")))
+    node.call(one._begin_turn)
+    assert node.until(lambda: not port.connections)

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import shutil
 import socket
 import ssl
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -520,3 +522,42 @@ def test_an_address_that_leaves_a_handshake_is_remembered(loop: str, files: File
             await server.until(lambda: addresses.rank("127.0.0.2", 0) == LAST)
 
     run(scenario(), loop)
+
+
+@pytest.mark.parametrize("how", ["served", "ended", "half open", "no tls"])
+def test_what_tls_has_ended_is_freed_without_a_collection(
+    loop: str, files: Files, how: str
+) -> None:
+    """OpenSSL's memory of each connection stayed until all objects were gone through."""
+    kept: list[weakref.ref[object]] = []
+
+    async def scenario() -> None:
+        async with secured(files) as server:
+            tls = server.listener._tls
+            if how in {"served", "ended"}:
+                peer = await server.connect()
+                peer.send(frame(b"good"))
+                await peer.answer()
+                (connection,) = server.listener.connections
+                kept.append(weakref.ref(connection._transport))
+                if how == "ended":
+                    connection.abort()
+                server.peers.clear()
+                peer.writer.transport.abort()
+                del connection, peer
+            else:
+                with server.raw() as opened:
+                    opened.send(hello(files.clients()) if how == "half open" else b"GET / HTTP")
+                    await server.until(lambda: server.listener.stats.accepted == 1)
+                    await server.until(lambda: bool(tls.handshakes._half_open) or how == "no tls")
+                    kept.extend(map(weakref.ref, tls.handshakes.all))
+            await server.until(lambda: not server.listener._keeper.open_count)
+            await asyncio.sleep(0)
+            assert [one() for one in kept if one() is not None] == []
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(scenario(), loop)
+    finally:
+        gc.enable()
