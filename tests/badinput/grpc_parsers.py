@@ -6,6 +6,7 @@ is answered. A fault that ends it counts as a refusal, as it does for its client
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from harness.bad_input.grpc_frames import ROOTS, grpc_frame, made, wrong_body
 from penstock.base.ports import Buffer
@@ -98,7 +99,7 @@ def header_blocks(rng: random.Random) -> Iterator[bytes]:
 def protobuf(data: bytes) -> None:
     """The first byte says which message; what was read is written, and read as the same."""
     kind = _KINDS[data[0] % len(_KINDS)] if data else _KINDS[0]
-    read = decode(kind, data[1:])
+    read: Any = decode(kind, data[1:])
     assert encode(decode(kind, encode(read))) == encode(read)  # NaN is not equal to itself
 
 

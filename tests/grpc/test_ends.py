@@ -85,7 +85,7 @@ def test_who_goes_while_it_waits_for_its_turn_is_dropped(
         raw._socket.sendall(ENDS["said hello"])
         assert node.until(lambda: len(waiting) == 1)
         (one,) = waiting
-        node.call(lambda: one._transport.pause_reading())
+        node.call(one._transport.pause_reading)
     core = one.core
     monkeypatch.setattr(core.__class__, "handle", lambda *_: pytest.fail("it was served"))
     assert node.until(lambda: has_hung_up(one._transport.get_extra_info("socket")))
