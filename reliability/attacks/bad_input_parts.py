@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from harness.bad_input.callers import purposes_of
+from harness.bad_input.grpc_frames import TOPIC
 from harness.bad_input.sender import Tally
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.ports import free_port
+from harness.waiting import UNTIL_SECONDS
 from reliability.attacks.bad_input_flood import (
     GRPC,
     HTTP,
@@ -70,6 +75,8 @@ def _grpc_node(directory: Path) -> Iterator[Place]:
     port = free_port()
     settings = ANY_CONNECTIONS | {"grpc": {"port": port}}
     with NodeProcess(directory, settings=settings) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 4, 1)])[TOPIC].result(UNTIL_SECONDS)
         yield Place([node], node.bootstrap, Target(GRPC, ((LOOPBACK, port),)))
 
 

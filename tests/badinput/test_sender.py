@@ -108,12 +108,12 @@ class Http2Node:
         self._listener = socket.create_server((LOOPBACK, 0))
         self.address = self._listener.getsockname()[:2]
 
-    def serve(self, count: int) -> None:
-        for _ in range(count):
+    def serve(self) -> None:
+        with self._listener:
             connection, _ = self._listener.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(self._says)
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(self._says)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_a_node_should_not_say_to_a_grpc_client_is_a_problem(
     says: bytes, problem: str
 ) -> None:
     served, tally = Http2Node(says), Tally()
-    thread = threading.Thread(target=served.serve, args=(1,))
+    thread = threading.Thread(target=served.serve)
     thread.start()
     call_grpc(served.address, [BadFrame("grpc call", "grpc", b"x", False, 7, 1)], tally)
     thread.join()
@@ -143,7 +143,7 @@ def test_what_a_node_should_not_say_to_a_grpc_client_is_a_problem(
 def test_a_grpc_connection_that_answers_its_ping_is_answered() -> None:
     pong = raw_frame(6, 1, 0, b"deal" + bytes(4))
     served, tally = Http2Node(settings_frame(()) + pong), Tally()
-    thread = threading.Thread(target=served.serve, args=(1,))
+    thread = threading.Thread(target=served.serve)
     thread.start()
     call_grpc(served.address, [BadFrame("grpc call", "grpc", b"x", False, 7, 1)], tally)
     thread.join()

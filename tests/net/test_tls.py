@@ -10,7 +10,6 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 
 from penstock.net.connection import Connection
 from penstock.net.listener import Endpoint, Listener
-from penstock.net.tls.addresses import LAST, PROVED, UNKNOWN
 from penstock.net.tls.doors import Door
 from penstock.net.tls.handshakes import HALF_OPEN_MAX, HANDSHAKE_TICKS
 from tests.access.certificates import Authority
@@ -450,73 +448,5 @@ def test_nothing_is_signed_for_those_who_have_gone(loop: str, files: Files, is_r
             assert await peer.answer() == b"hello"
             assert signed == 1
             assert server.listener._keeper.open_count == 1
-
-    run(scenario(), loop)
-
-
-class Doubtful:
-    """A guard that lets frames pass, and whose client is never known unless somebody says so."""
-
-    takes_tokens = False
-    frame_bytes_max = 1_000
-
-    def lets(self, _frame: memoryview) -> bool:
-        return True
-
-    def is_late(self) -> bool:
-        return False
-
-
-def test_the_address_of_who_has_proved_it_goes_before_others(loop: str, files: Files) -> None:
-    """Behind TLS that is a proof only where nothing else is asked."""
-
-    def guarded(connection: Connection) -> None:
-        if is_asked:
-            connection.guard = Doubtful()
-
-    async def scenario() -> None:
-        async with secured(files, admit=guarded) as server:
-            rank = partial(server.listener._tls.addresses.rank, "127.0.0.1")
-            peer = await server.connect()
-            peer.send(frame(b"good"))
-            await peer.answer()
-            (connection,) = server.listener.connections
-            if is_asked:
-                assert rank(0) == UNKNOWN
-                connection.principal = "alice"
-                server.listener.sweep()
-            assert rank(0) == PROVED
-
-    is_asked = False
-    run(scenario(), loop)
-    is_asked = True
-    run(scenario(), loop)
-
-
-def test_who_proves_nothing_and_goes_is_unknown(loop: str, files: Files) -> None:
-    def guarded(connection: Connection) -> None:
-        connection.guard = Doubtful()
-
-    async def scenario() -> None:
-        async with secured(files, admit=guarded) as server:
-            peer = await server.connect()
-            peer.send(frame(b"good"))
-            await peer.answer()
-            peer.writer.transport.abort()
-            await server.until(lambda: not server.listener.connections)
-            server.listener.sweep()
-            assert server.listener._tls.addresses.rank("127.0.0.1", 1) == UNKNOWN
-
-    run(scenario(), loop)
-
-
-def test_an_address_that_leaves_a_handshake_is_remembered(loop: str, files: Files) -> None:
-    async def scenario() -> None:
-        async with secured(files) as server:
-            addresses = server.listener._tls.addresses
-            with server.raw("127.0.0.2") as opened:
-                opened.send(hello(files.clients()))
-                await server.until(lambda: len(server.listener._tls.handshakes._half_open) == 1)
-            await server.until(lambda: addresses.rank("127.0.0.2", 0) == LAST)
 
     run(scenario(), loop)

@@ -220,3 +220,11 @@ def test_who_stops_waiting_leaves_nothing_behind() -> None:
     assert (world.begun, len(world.handshakes._waiting)) == ([], 0)
     world.ask("10.0.0.1")
     assert len(world.begin(1)) == 1
+
+
+def test_the_newest_of_a_crowd_may_stop_waiting() -> None:
+    world = World()
+    *_, newest = world.ask(*crowd(CROWD + 20))
+    world.handshakes.leave(newest)
+    assert newest not in world.begin(CROWD + 19)
+    assert len(world.handshakes._waiting) == 0

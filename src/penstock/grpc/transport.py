@@ -32,6 +32,7 @@ from penstock.http2.hpack import Header
 from penstock.http2.stream import Stream
 from penstock.net.admission.other_ports import OtherConnection
 from penstock.net.errors import CloseKind
+from penstock.net.sockets import has_hung_up
 from penstock.net.turn_share import Sent
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class GrpcConnection(OtherConnection):
         self._forget_mute()
         self.core.lost()
         self._account()
+        self._kept.starved.pop(self, None)
+        # Each refers to the other: both would stay until all objects are gone through.
+        self.core, self._wire = cast("ServerConnection", None), cast("Wire", None)
         if self in self._kept.connections:
             del self._kept.connections[self]
             self._shared.stats.connections -= 1
@@ -165,9 +169,13 @@ class GrpcConnection(OtherConnection):
         self._shared.turn.wait(self._begin_turn, sent)
 
     def _begin_turn(self) -> None:
-        if not self.is_closed:
-            self._go_on(_TURN)
-            self._handle()
+        if self.is_closed:
+            return
+        if has_hung_up(self._transport.get_extra_info("socket")):
+            self.abort()  # it was not read while it waited, and nobody else would notice
+            return
+        self._go_on(_TURN)
+        self._handle()
 
     def _pause(self, reason: int) -> None:
         if not self._paused and not self.is_closed:

@@ -179,10 +179,11 @@ class ServerConnection:
             self._out.append(goaway_frame(self._last_id, ErrorCode.NO_ERROR))
 
     def lost(self) -> None:
-        """End all requests: the connection is gone."""
+        """End all requests: the connection is gone, and takes nothing any more."""
         for stream in list(self._streams.values()):
             self._drop(stream)
             self._events.on_gone(stream)
+        self._handlers.clear()  # they refer to this: it would stay until all objects are looked at
 
     # --- answers -------------------------------------------------------------------------------
 
@@ -394,6 +395,7 @@ class ServerConnection:
         if not stream.is_whole:
             self._out.append(reset_frame(stream.stream_id, ErrorCode.NO_ERROR))
         self._drop(stream)
+        stream.call = None  # which refers to its stream
 
     def _break(self, stream_id: int, code: ErrorCode) -> None:
         """End a stream that its client, or time, has broken."""
@@ -424,7 +426,7 @@ class ServerConnection:
 
     def _fail(self, fault: ConnectionFault) -> None:
         if self.fault is None:
-            self.fault = fault
+            self.fault = fault.with_traceback(None)  # whose frames refer to this
             self._out.append(goaway_frame(self._last_id, fault.code, fault.reason))
 
 

@@ -98,11 +98,7 @@ class Listener:
         self._sockets: dict[str, socket.socket] = {}
         self._spare_descriptor = -1
         self._keeper = Doorkeeper(
-            limits,
-            self.stats,
-            lambda: self._context.connections,
-            self._loop.time,
-            self._note_proof,
+            limits, self.stats, self._context.connections.keys, self._loop.time, self._note_proof
         )
         self._all_gone = asyncio.Event()
         self._resting: dict[str, asyncio.TimerHandle] = {}

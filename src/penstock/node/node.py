@@ -179,8 +179,7 @@ class Node:
     async def start(self) -> None:
         """Start all parts; returns when the node answers clients.
 
-        Raises ConfigError, StorageError, MetadataError, OSError. Cancelling it leaves what has
-        been opened to `stop`.
+        Raises ConfigError, StorageError, MetadataError, OSError. `stop` ends what it has opened.
         """
         raise_descriptor_limit()
         served = self._settings, self._readiness, self._plane

@@ -167,6 +167,8 @@ class TlsSide(asyncio.BufferedProtocol):
         else:
             self._handshakes.leave(self)
             self._on_gone(self)
+        if self.transport is not None:
+            self.transport.lost()
         self.transport = self._tls = None
 
     def eof_received(self) -> bool:

@@ -151,7 +151,8 @@ class TlsTransport(asyncio.Transport):
         """Go on in a turn of its own: the connection is in the middle of its work."""
         self.is_paused = False
         self._raw.resume_reading()
-        self._loop.call_soon(self.on_resume)
+        if self.on_resume is not None:
+            self._loop.call_soon(self.on_resume)
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -178,6 +179,16 @@ class TlsTransport(asyncio.Transport):
         self._backlog.clear()
         self._backlog_bytes = 0
         self._raw.abort()
+
+    def lost(self) -> None:
+        """Let go of the connection, which refers to this: the socket is closed.
+
+        Both, and OpenSSL's memory, would stay until all objects are gone through.
+        """
+        self._is_closing = True
+        self._backlog.clear()
+        self._backlog_bytes = 0
+        self.protocol = self.on_resume = None
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return what the socket's transport knows."""
