@@ -1,6 +1,7 @@
 """What a running node does by itself: retention of topics, never of the internal topic."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def test_members_delete_by_themselves_where_nothing_is_copied_into_the_store(
     tmp_path: Path,
 ) -> None:
     with running_node(tmp_path, *SMALL, "controller.tiered_topics=true") as node:
-        stored = {"remote_storage_enable": "true", "retention_ms": "1000"}
-        create(node, "copied", **stored, local_retention_ms="-2")
-        create(node, "not-copied", **stored, remote_log_copy_disable="true")
+        stored = partial(create, node, remote_storage_enable="true", retention_ms="1000")
+        stored("copied", local_retention_ms="-2")
+        stored("not-copied", remote_log_copy_disable="true")
         client = node.connect()
         for topic in ("copied", "not-copied"):
             fill(client, topic, OLD_MS)

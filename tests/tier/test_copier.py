@@ -397,7 +397,7 @@ def test_what_one_commit_empties_is_bounded_over_all_partitions(
     metadata, two = TierMetadata(CLUSTER, TIMES), key(1, 1)
     for each in (ONE, two):
         runs = tuple(
-            Clerk.run(ObjectName(CLUSTER, SET, 1, first), each, first, first + 5)
+            Clerk.run(ObjectName(CLUSTER, SET, LeaderEpoch(1), first), each, first, first + 5)
             for first in (0, 5)
         )
         metadata.restore(each, Manifest(Snapshot(1, 0, 10, runs)))

@@ -27,8 +27,8 @@ MUTANTS = (
         AREA,
         "a client is told that it has acknowledged what another one has by now",
         (
-            "remoting/handlers/acks.py",
-            "    return BadReceipt(_OVER) if Verdict.LAPSED in answer.verdicts else None\n",
+            "remoting/pop/saying.py",
+            "    return BadReceipt(OVER) if Verdict.LAPSED in answer.verdicts else None\n",
             "    return None\n",
         ),
         kind=Kind.GUARD,
@@ -39,9 +39,9 @@ MUTANTS = (
         AREA,
         "a message that its client gives back waits for its time to be over",
         (
-            "remoting/handlers/acks.py",
-            "    what = Say.RENEW if said.invisible_ms else Say.RELEASE\n",
-            "    what = Say.RENEW\n",
+            "remoting/pop/saying.py",
+            "    return Say.RENEW if invisible_ms else Say.RELEASE\n",
+            "    return Say.RENEW\n",
         ),
         kind=Kind.GUARD,
         near=SAID,
@@ -96,8 +96,8 @@ MUTANTS = (
         "a group that has pulled before pops nothing of what is left",
         (
             "remoting/pop/beginning.py",
-            "end if position is None else min(position, end))",
-            "end)",
+            "        return max(start, min(position, end))\n",
+            "        return max(start, end)\n",
         ),
         kind=Kind.GUARD,
         near=POPS,
@@ -107,7 +107,7 @@ MUTANTS = (
         AREA,
         "a message that comes for the first time says that it was consumed before",
         (
-            "remoting/pop/records.py",
+            "remoting/pop/encoding.py",
             "mapped.reconsume_times + deliveries - 1,",
             "mapped.reconsume_times + deliveries,",
         ),
