@@ -40,7 +40,6 @@ def test_a_function_of_61_lines_is_found_and_one_of_60_is_not():
     ("path", "limit"),
     [
         (STORAGE, 450),
-        ("src/penstock/shares/share.py", 500),
         ("src/penstock/kafka/handlers/records/fetch.py", 250),
         ("tests/test_a.py", 500),
     ],
