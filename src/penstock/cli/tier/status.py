@@ -38,7 +38,8 @@ SUM_COLUMNS = ("partitions", "runs", "tier_bytes", "lag_records", "lag_bytes")
 NodesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[https://]HOST:PORT", help="Metrics ports of nodes (node.metrics_port)."
+        metavar="HOST:PORT",
+        help="Metrics ports of nodes (node.metrics_port); https://HOST:PORT where they have TLS.",
     ),
 ]
 
