@@ -4,11 +4,11 @@ from base64 import urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rocketmq.grpc_protocol import service_pb2 as service
 
-from penstock.grpc.consuming.delivered import Told, encoded_messages
+from penstock.grpc.consuming.delivered import TIME_MS_MAX, Told, encoded_messages
 from penstock.grpc.consuming.receipts import read_receipt, write_receipt
 from penstock.remoting.errors import BadReceipt
 from penstock.remoting.mapping import Mapped
@@ -22,6 +22,7 @@ TEXTS = st.text(max_size=200)
 KEY = ShareKey("rmq.pop.g", bytes(16), 3)
 
 
+@example(body=b"", users={}, system={}, numbers=(0, TIME_MS_MAX + 1, 1, 0, 0))
 @given(
     body=st.binary(max_size=300),
     users=st.dictionaries(st.from_regex(r"[a-z]{1,9}", fullmatch=True), TEXTS, max_size=4),
@@ -51,7 +52,7 @@ def test_a_message_is_read_by_protobuf_as_it_was_meant(body, users, system, numb
     assert own.trace_context == system.get("TRACE_CONTEXT", "")
     assert list(own.keys) == ["a", "b"]
     assert (own.born_host, own.store_host) == ("0.0.0.0:80", "h:1")
-    assert own.born_timestamp.ToMilliseconds() == born_ms
+    assert own.born_timestamp.ToMilliseconds() == min(born_ms, TIME_MS_MAX)
     assert own.store_timestamp.ToMilliseconds() == 5_007
     assert own.invisible_duration.ToMilliseconds() == invisible_ms
     receipt = read_receipt(own.receipt_handle)

@@ -86,3 +86,11 @@ class GrpcClient:
     def mute(self, delay_ms: int | None) -> None:
         """Take no more calls for this time; with None until there is a time."""
         self._mute(delay_ms)
+
+    def gone(self) -> None:
+        """Let go of its connection, which has ended and refers to this."""
+        self._mute = _nothing
+
+
+def _nothing(delay_ms: int | None) -> None:
+    """There is no connection to mute."""

@@ -101,7 +101,8 @@ class GrpcConnection(OtherConnection):
         self.core.lost()
         self._account()
         self._kept.starved.pop(self, None)
-        # Each refers to the other: both would stay until all objects are gone through.
+        # Each refers to the other: all would stay until all objects are gone through.
+        self._client.gone()
         self.core, self._wire = cast("ServerConnection", None), cast("Wire", None)
         if self in self._kept.connections:
             del self._kept.connections[self]

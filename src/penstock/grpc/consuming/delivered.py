@@ -48,6 +48,9 @@ _HIDDEN: Final = (KEPT | NOT_KEPT | HEADER_OF.keys()) - _SHOWN
 _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
 _ONE_BYTE: Final = 0x80
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
+and a topic may permit Kafka's producers any time."""
 _MD5: Final = b"\x08\x02\x12\x20"
 """Before the 32 characters of a digest: its kind, and their length."""
 
@@ -115,9 +118,9 @@ def _add_message(out: bytearray, seen: Seen, count: int, receipt: bytes, same: b
     elif group is not None:
         kind = MessageType.FIFO
     _add_number(system, 6, kind)
-    _add_time(system, 7, mapped.born_ms)
+    _add_time(system, 7, min(mapped.born_ms, TIME_MS_MAX))
     _add(system, 8, _text_of(mapped.born_host))
-    _add_time(system, 9, seen.timestamp_ms)
+    _add_time(system, 9, min(seen.timestamp_ms, TIME_MS_MAX))
     _add(system, 12, receipt)
     _add_number(system, 14, seen.offset)
     _add_number(system, 16, mapped.reconsume_times + count)
