@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import ClusterProcess
+from harness.cluster import ClusterProcess, get_page
 from harness.waiting import wait_until
 from tests.integration.layouts import SMALL, WAIT_SECONDS, run_penstock
 
@@ -95,6 +95,8 @@ def test_masterships_controllers_sets_and_members_move_by_command(
     made = int(created.group(1))
     do(cluster, f"set add {made} 3")
     assert wait_until(lambda: _described(cluster, made)["in_sync"] == [1, 2, 3], WAIT_SECONDS)
+    # A new set is in step from the first moment on, before its members have connected.
+    assert wait_until(lambda: _is_followed(cluster, made, 3), WAIT_SECONDS)
     assert f"Broker 3 is master of replica set {made}" in do(cluster, f"set transfer {made} --to 3")
     assert _described(cluster, made)["why"] == "transfer"
     do(cluster, f"set remove {made} 1")
@@ -104,6 +106,12 @@ def test_masterships_controllers_sets_and_members_move_by_command(
     other = 1 + json.loads(do(cluster, "controller status -o json"))["leader_id"] % 3
     do(cluster, f"controller transfer {other}")
     assert json.loads(do(cluster, "controller status -o json"))["leader_id"] == other
+
+
+def _is_followed(cluster: ClusterProcess, set_id: int, broker_id: int) -> bool:
+    """Whether a master tells how far this member of its set is behind."""
+    told = f'penstock_slave_lag_bytes{{replica_set="{set_id}",broker="{broker_id}"}} '.encode()
+    return any(told in (get_page(one, "/metrics") or b"") for one in cluster.nodes.values())
 
 
 def _described(cluster: ClusterProcess, set_id: int) -> dict[str, Any]:

@@ -105,6 +105,8 @@ def test_what_a_killed_master_had_put_of_a_topic_that_is_deleted_then_goes_from_
     assert copied.store.objects()
     node = copied.layout.nodes[next(one for one in (1, 2, 3) if one != killed)]
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    # librdkafka waits for the controller that it was told of first, also if that is dead.
+    until(lambda: admin.list_topics(timeout=UNTIL_SECONDS).controller_id != killed, copied)
     admin.delete_topics([TOPIC])[TOPIC].result()
     until(lambda: not copied.store.objects(), copied)
 

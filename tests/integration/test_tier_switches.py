@@ -13,6 +13,7 @@ from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import (
     COUNT,
     TOPIC,
+    VALUE_BYTES,
     Directory,
     numbers_read,
     offset_at,
@@ -40,9 +41,13 @@ def node(store: Directory, tmp_path: Path) -> Iterator[NodeProcess]:
         yield node
 
 
-def is_split(node: NodeProcess, files: float) -> bool:
-    """Whether more of the log is where it would be copied from."""
-    return metric(node, "penstock_second_level_files") > files
+HALF_BYTES = COUNT * VALUE_BYTES // 2
+"""What is copied of so many records, or sorted, leaves less than half of them elsewhere."""
+
+
+def kept_bytes(node: NodeProcess) -> float:
+    """Return how much is kept where it would be copied from."""
+    return metric(node, "penstock_second_level_needed_bytes")
 
 
 def numbers(first: int, end: int) -> list[str]:
@@ -58,9 +63,10 @@ def test_without_copies_what_is_there_is_read_and_expires_and_copying_comes_back
         alter(node, remote_log_copy_disable="true")
     alter(node, remote_log_copy_disable="true", local_retention_bytes="-2")
     last, local_start = offset_at(node, LAST_COPIED), offset_at(node, EARLIEST_LOCAL)
-    objects, files = store.objects(), metric(node, "penstock_second_level_files")
+    objects = store.objects()
+    until(lambda: kept_bytes(node) < HALF_BYTES, node)
     count += len(produce(node, TOPIC, count, COUNT))
-    until(partial(is_split, node, files), node)
+    until(lambda: kept_bytes(node) > HALF_BYTES, node)
     assert metric(node, "penstock_tier_waiting_bytes") == 0
     assert numbers_read(node) == numbers(0, count)
     assert offset_at(node, EARLIEST_LOCAL) == local_start, "disks keep what the store has not"
