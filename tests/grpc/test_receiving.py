@@ -1,8 +1,6 @@
 """ReceiveMessage, AckMessage and what else consumers ask: what a node answers."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,44 +12,10 @@ from harness.waiting import wait_until
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.grpc.consuming.receipts import read_receipt, write_receipt
 from tests.grpc.receiving import OK, Member, duration, send
-from tests.grpc.served import Caller, message, running_grpc_node
+from tests.grpc.served import message
 from tests.live_node import UNTIL_SECONDS, LiveNode
 
 PARTITIONS = 3
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_grpc_node(tmp_path_factory.mktemp("grpc")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def caller(served: tuple[LiveNode, str]) -> Iterator[Caller]:
-    with closing(Caller(served[1])) as caller:
-        yield caller
-
-
-@pytest.fixture
-def topic(node: LiveNode, request: pytest.FixtureRequest) -> str:
-    name = f"t{abs(hash(request.node.name))}"
-    node.submit(CreateTopics(topics=(NewTopic(name=name, partition_count=PARTITIONS),)))
-    return name
-
-
-@pytest.fixture
-def one(caller: Caller) -> Member:
-    return Member(caller)
-
-
-@pytest.fixture
-def other(caller: Caller) -> Member:
-    return Member(caller, "two@2")
 
 
 def test_what_is_received_and_acknowledged_does_not_come_again(one, other, caller, topic) -> None:
@@ -313,8 +277,9 @@ def test_what_is_asked_wrongly_is_refused_by_its_code(one, topic, fields, code) 
     assert one.receive(topic, 0, **fields).code == code
 
 
-def test_an_internal_topic_is_not_received_from(one, topic) -> None:
-    one.receive(topic, 0)
+def test_an_internal_topic_is_not_received_from(one, caller, topic) -> None:
+    send(caller, topic, "a")
+    assert one.receive(topic).bodies == ["a"]  # the internal topic is there from here on
     assert one.receive("__share_state").code == definition.FORBIDDEN
 
 

@@ -1,7 +1,5 @@
 """Settings, heartbeats and renewals of consumers, and calls that end in the middle."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -12,50 +10,14 @@ from rocketmq.grpc_protocol import service_pb2 as service
 import grpc
 from harness.waiting import wait_until
 from penstock.broker.fetch.partition_read import PartitionRead
-from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.grpc.consuming.receipts import write_receipt
 from penstock.grpc.consuming.renewing import Renewals
 from penstock.grpc.statuses import GrpcStatus
 from penstock.remoting.pop.popping import Part, Popping
 from tests.grpc.receiving import OK, Member, duration, metadata, named, send
-from tests.grpc.served import Caller, running_grpc_node
 from tests.live_node import ANSWER_SECONDS, UNTIL_SECONDS, LiveNode
 
 PARTITIONS = 3
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_grpc_node(tmp_path_factory.mktemp("grpc")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def caller(served: tuple[LiveNode, str]) -> Iterator[Caller]:
-    with closing(Caller(served[1])) as caller:
-        yield caller
-
-
-@pytest.fixture
-def topic(node: LiveNode, request: pytest.FixtureRequest) -> str:
-    name = f"t{abs(hash(request.node.name))}"
-    node.submit(CreateTopics(topics=(NewTopic(name=name, partition_count=PARTITIONS),)))
-    return name
-
-
-@pytest.fixture
-def one(caller: Caller) -> Member:
-    return Member(caller)
-
-
-@pytest.fixture
-def other(caller: Caller) -> Member:
-    return Member(caller, "two@2")
 
 
 def desk_of(node: LiveNode) -> Any:

@@ -2,7 +2,6 @@
 
 import gzip
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -12,34 +11,9 @@ from rocketmq.grpc_protocol import definition_pb2 as definition
 
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from tests.grpc.served import Caller, message, records, running_grpc_node
-from tests.live_node import LiveNode
 
 OK = definition.OK
 PARTITIONS = 5
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_grpc_node(tmp_path_factory.mktemp("grpc")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def caller(served: tuple[LiveNode, str]) -> Iterator[Caller]:
-    with closing(Caller(served[1])) as caller:
-        yield caller
-
-
-@pytest.fixture
-def topic(node: LiveNode, request: pytest.FixtureRequest) -> str:
-    name = f"t{abs(hash(request.node.name))}"
-    node.submit(CreateTopics(topics=(NewTopic(name=name, partition_count=PARTITIONS),)))
-    return name
 
 
 def test_a_message_is_a_record_with_its_key_and_headers(caller, node, topic) -> None:

@@ -110,7 +110,7 @@ def test_masterships_controllers_sets_and_members_move_by_command(
 
 def _is_followed(cluster: ClusterProcess, set_id: int, broker_id: int) -> bool:
     """Whether a master tells how far this member of its set is behind."""
-    told = f'penstock_slave_lag_bytes{{replica_set="{set_id}",broker="{broker_id}"}} '.encode()
+    told = f'penstock_slave_lag_bytes{{broker="{broker_id}",replica_set="{set_id}"}} '.encode()
     return any(told in (get_page(one, "/metrics") or b"") for one in cluster.nodes.values())
 
 
