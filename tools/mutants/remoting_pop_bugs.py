@@ -7,7 +7,7 @@ RECEIPTS = ("tests/remoting/test_receipts.py",)
 SAID = ("tests/remoting/test_pop_receipts.py",)
 POPS = ("tests/remoting/test_pop.py",)
 ROUTES = ("tests/remoting/test_routes.py",)
-RETRIES = ("tests/remoting/test_retries.py",)
+HANDLERS = ("tests/remoting/test_handlers.py",)
 
 MUTANTS = (
     plant(
@@ -136,6 +136,6 @@ MUTANTS = (
             "    has_members = group is not None\n",
         ),
         kind=Kind.GUARD,
-        near=RETRIES,
+        near=HANDLERS,
     ),
 )
