@@ -68,6 +68,16 @@ def test_a_time_in_the_past_is_taken_whatever_it_is_unless_the_topic_has_a_bound
     assert [record_error.batch_index for record_error in old.record_errors] == [0, 2]
 
 
+def test_times_of_a_batch_whose_records_nobody_looks_at_are_those_of_its_header(
+    cluster: Cluster, node: Node
+) -> None:
+    cluster.create("t", penstock_record_validation="header")
+    now_ms = node.broker.clock.wall_ms()
+    assert send(node, "t", timed(now_ms + HOUR_MS)).error_code == 0
+    late = send(node, "t", timed(now_ms + HOUR_MS + 1))
+    assert late.error_code == ErrorCode.INVALID_TIMESTAMP
+
+
 def test_of_many_records_at_fault_so_many_are_named(cluster: Cluster, node: Node) -> None:
     cluster.create("t")
     late_ms = node.broker.clock.wall_ms() + 2 * HOUR_MS
