@@ -5,7 +5,7 @@ Values with tagged fields that are not used here are read past them: they are Ka
 
 import pytest
 
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, MemberEpoch, TopologyEpoch
 from penstock.groups import records
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.names import Kind
@@ -44,7 +44,7 @@ CLASSIC_MEMBER_BYTES = (
     "01 00 15 01 0000afc8 03 0672616e6765 03 0102 00 0271 01 00 00"
 )
 TOPOLOGY = Topology(
-    1,
+    TopologyEpoch(1),
     (
         Subtopology(
             "0",
@@ -107,7 +107,7 @@ def test_a_position_is_written_as_by_kafka(topic_id: bytes | None, told: str) ->
 @pytest.mark.parametrize("state", MemberState)
 def test_states_of_members_have_the_numbers_of_kafka(state: MemberState) -> None:
     """Those of streams groups begin with 1, those of consumer groups with 0."""
-    current = Current(1, 0, state, {}, {})
+    current = Current(MemberEpoch(1), MemberEpoch(0), state, {}, {})
     names = [MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED]
     assert consumer.encode_said(current)[10] == names.index(state)
     assert streams.encode_said(current)[10] == names.index(state) + 1
@@ -121,7 +121,7 @@ TARGET_AT_A_TIME = "0000 00000009 01 00 08 0000000000000005"
 
 def test_epochs_of_single_partitions_are_read_past() -> None:
     raw = bytes.fromhex(EPOCHS_OF_PARTITIONS + "01 00 09 03 00000003 00000005 01 00")
-    said = Current(5, 4, MemberState.UNRELEASED, ASSIGNED, {})
+    said = Current(MemberEpoch(5), MemberEpoch(4), MemberState.UNRELEASED, ASSIGNED, {})
     assert consumer.decode_said(Kind.CURRENT, raw) == said
     plain = bytes.fromhex(EPOCHS_OF_PARTITIONS + "00 01 00")
     assert consumer.encode_said(said) == plain
@@ -129,13 +129,13 @@ def test_epochs_of_single_partitions_are_read_past() -> None:
 
 def test_epochs_of_single_tasks_are_read_past() -> None:
     raw = bytes.fromhex(EPOCHS_OF_TASKS + "01 00 09 03 00000003 00000004 01 01 01 01 01 00")
-    said = Current(4, 3, MemberState.UNRELEASED, TASKS, {})
+    said = Current(MemberEpoch(4), MemberEpoch(3), MemberState.UNRELEASED, TASKS, {})
     assert streams.decode_said(Kind.STREAMS_CURRENT, raw) == said
     assert streams.encode_said(said) == bytes.fromhex(EPOCHS_OF_TASKS + "00 01 01 01 01 01 00")
 
 
 def test_the_time_of_a_target_is_read_past() -> None:
-    raw, said = bytes.fromhex(TARGET_AT_A_TIME), TargetEpoch(9)
+    raw, said = bytes.fromhex(TARGET_AT_A_TIME), TargetEpoch(MemberEpoch(9))
     assert consumer.decode_said(Kind.TARGET_EPOCH, raw) == said
     assert share.decode_said(Kind.SHARE_TARGET_EPOCH, raw) == said
     assert streams.decode_said(Kind.STREAMS_TARGET_EPOCH, raw) == said
@@ -143,10 +143,10 @@ def test_the_time_of_a_target_is_read_past() -> None:
 
 def test_the_topology_that_was_described_is_read_past() -> None:
     raw = "0000 00000003 0000000000000005 03 00 04 00000001 01 06 02 026b 0276 00 02 04 00000001"
-    said = streams.StreamsEpoch(3, 5, 1, (("k", "v"),))
+    said = streams.StreamsEpoch(MemberEpoch(3), 5, TopologyEpoch(1), (("k", "v"),))
     assert streams.decode_said(Kind.STREAMS_GROUP, bytes.fromhex(raw)) == said
 
 
 def test_the_settings_of_an_assignment_may_be_null() -> None:
     raw = bytes.fromhex("0000 00000003 0000000000000005 01 01 01 00")
-    assert streams.decode_said(Kind.STREAMS_GROUP, raw) == streams.StreamsEpoch(3, 5)
+    assert streams.decode_said(Kind.STREAMS_GROUP, raw) == streams.StreamsEpoch(MemberEpoch(3), 5)

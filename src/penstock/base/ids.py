@@ -50,6 +50,14 @@ CoordinatorEpoch = NewType("CoordinatorEpoch", int)
 coordinator before. -1 means none."""
 NO_COORDINATOR_EPOCH = CoordinatorEpoch(-1)
 """Instead of a coordinator's epoch: none."""
+MemberEpoch = NewType("MemberEpoch", int)
+"""int32; where a group that the broker assigns stands: of the group, of its target assignment and
+of each member, which takes the target's once it has given up the rest (KIP-848). 0 joins, negative
+values leave."""
+NO_MEMBER_EPOCH = MemberEpoch(-1)
+"""Instead of a member's epoch: none."""
+TopologyEpoch = NewType("TopologyEpoch", int)
+"""int32; the version of the topology that a Streams application has given (KIP-1071)."""
 
 SessionId = NewType("SessionId", int)
 """Number that a broker draws for each session with an active controller; 0 means none."""

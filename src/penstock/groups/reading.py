@@ -7,6 +7,7 @@ Source: Kafka, GroupCoordinator.scala (handleDescribeGroup, handleListGroups, ha
 
 from collections.abc import Iterable
 
+from penstock.base.ids import NO_MEMBER_EPOCH, MemberEpoch
 from penstock.groups.classic import inspection
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.consumer import membership
@@ -33,7 +34,7 @@ class GroupReading:
         *,
         require_stable: bool = False,
         member_id: str | None = None,
-        member_epoch: int = -1,
+        member_epoch: MemberEpoch = NO_MEMBER_EPOCH,
     ) -> FetchReply:
         """Return committed offsets of the given partitions; None means all.
 

@@ -7,6 +7,7 @@ what it is not given any more before it says so, and joins again when it is fenc
 from dataclasses import replace
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import MemberEpoch
 from penstock.groups.assigned.messages import HeartbeatReply
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerHeartbeat
@@ -27,7 +28,7 @@ class Club(World):
         said.setdefault("group_id", GROUP)
         beat = ConsumerHeartbeat(
             member_id=member_id,
-            member_epoch=epoch,
+            member_epoch=MemberEpoch(epoch),
             client_id=f"client-{member_id}",
             client_host="10.0.0.1",
             **said,  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.reconciling import WAITING_INTERVAL_MS
 from penstock.groups.assigned.topics import COMPARE_MS
@@ -480,9 +481,17 @@ def test_positions_are_committed_with_the_members_epoch(club: Club) -> None:
     fenced = only(club.commit({("t", 0): 6}, "m", 1, instance="i", is_by_epoch=True))
     assert fenced == {key: ErrorCode.FENCED_INSTANCE_ID}
     reading = club.coordinator.reading
-    assert reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=1).error is OK
-    assert reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=0).error is stale
-    assert reading.fetch_offsets(GROUP, [key], member_id="x", member_epoch=1).error is unknown
+    assert (
+        reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=MemberEpoch(1)).error is OK
+    )
+    assert (
+        reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=MemberEpoch(0)).error
+        is stale
+    )
+    assert (
+        reading.fetch_offsets(GROUP, [key], member_id="x", member_epoch=MemberEpoch(1)).error
+        is unknown
+    )
     only(club.beat_as("m", -1))
     assert only(club.commit({("t", 0): 7})) == {key: OK}
     gone = only(club.commit({("t", 0): 7}, "m", 1, group="none", is_by_epoch=True))

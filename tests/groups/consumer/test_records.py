@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.names import (
@@ -21,14 +22,14 @@ KINDS = sorted(set(Kind) - SHARE_KINDS - STREAMS_KINDS)
 TOPIC = bytes(range(16))
 MEMBER = MemberFacts("i", None, "c", "h", ("a", "bc"), None, 300_000, "uniform")
 EXAMPLES: list[tuple[Kind, Said, str]] = [
-    (Kind.GROUP, GroupEpoch(7), "0000 00000007 00"),
-    (Kind.GROUP, GroupEpoch(7, 258), "0000 00000007 01 00 08 0000000000000102"),
+    (Kind.GROUP, GroupEpoch(MemberEpoch(7)), "0000 00000007 00"),
+    (Kind.GROUP, GroupEpoch(MemberEpoch(7), 258), "0000 00000007 01 00 08 0000000000000102"),
     (
         Kind.MEMBER,
         MEMBER,
         "0000 0269 00 0263 0268 03 0261 036263 00 000493e0 08756e69666f726d 00",
     ),
-    (Kind.TARGET_EPOCH, TargetEpoch(9), "0000 00000009 00"),
+    (Kind.TARGET_EPOCH, TargetEpoch(MemberEpoch(9)), "0000 00000009 00"),
     (
         Kind.TARGET,
         Target({TOPIC: frozenset({2, 1})}),
@@ -36,7 +37,7 @@ EXAMPLES: list[tuple[Kind, Said, str]] = [
     ),
     (
         Kind.CURRENT,
-        Current(5, 4, MemberState.UNREVOKED, {}, {TOPIC: frozenset({0})}),
+        Current(MemberEpoch(5), MemberEpoch(4), MemberState.UNREVOKED, {}, {TOPIC: frozenset({0})}),
         f"0000 00000005 00000004 01 01 02 {TOPIC.hex()} 02 00000000 00 00",
     ),
     (Kind.REGEX, Resolved(("a",), 3, 4), "0000 02 0261 0000000000000003 0000000000000004 00"),
@@ -75,7 +76,7 @@ def test_keys_of_other_kinds_are_unknown() -> None:
 
 def test_unknown_tags_are_left_out() -> None:
     later = bytes.fromhex("0000000000070200080000000000000102010100")
-    assert decode_said(Kind.GROUP, later) == GroupEpoch(7, 258)
+    assert decode_said(Kind.GROUP, later) == GroupEpoch(MemberEpoch(7), 258)
 
 
 @pytest.mark.parametrize(("kind", "_said", "bytes_"), EXAMPLES, ids=lambda one: str(one)[:30])

@@ -7,6 +7,7 @@ again when it is fenced.
 from dataclasses import replace
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import MemberEpoch
 from penstock.groups.assigned.messages import HeartbeatReply
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.messages import ShareGroupDescription, ShareHeartbeat
@@ -26,7 +27,7 @@ class Circle(World):
         said.setdefault("group_id", GROUP)
         beat = ShareHeartbeat(
             member_id=member_id,
-            member_epoch=epoch,
+            member_epoch=MemberEpoch(epoch),
             client_id=f"client-{member_id}",
             client_host="10.0.0.1",
             **said,  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.names import (
     SHARE_KINDS,
@@ -35,8 +36,8 @@ EXAMPLES: list[tuple[Kind, ShareSaid, str]] = [
         "0000 0272 0263 0268 03 0261 0262 00",
     ),
     (Kind.SHARE_MEMBER, ShareFacts(None, "", "", ()), "0000 00 01 01 01 00"),
-    (Kind.SHARE_GROUP, ShareEpoch(7, 258), "0000 00000007 0000000000000102 00"),
-    (Kind.SHARE_TARGET_EPOCH, TargetEpoch(9), "0000 00000009 00"),
+    (Kind.SHARE_GROUP, ShareEpoch(MemberEpoch(7), 258), "0000 00000007 0000000000000102 00"),
+    (Kind.SHARE_TARGET_EPOCH, TargetEpoch(MemberEpoch(9)), "0000 00000009 00"),
     (
         Kind.SHARE_TARGET,
         Target(PARTITIONS),
@@ -44,7 +45,7 @@ EXAMPLES: list[tuple[Kind, ShareSaid, str]] = [
     ),
     (
         Kind.SHARE_CURRENT,
-        ShareCurrent(3, 2, PARTITIONS),
+        ShareCurrent(MemberEpoch(3), MemberEpoch(2), PARTITIONS),
         f"0000 00000003 00000002 00 02 {T} 03 00000000 00000002 00 00",
     ),
     (

@@ -1,5 +1,6 @@
 """Endpoints of many members are gathered in a short turn, or not told."""
 
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.streams.configured import Configured, ConfiguredSubtopology
 from penstock.groups.streams.endpoints import TOLD_MAX, endpoints_of
@@ -19,13 +20,17 @@ def large_group(topics_each: int) -> StreamsGroup:
         sources = tuple(f"t{number}-{one}" for one in range(topics_each))
         parts.append(ConfiguredSubtopology(f"s{number}", 1, sources, (), (), ()))
     counts = {topic: 1 for one in parts for topic in one.sources}
-    group.configured = Configured(0, tuple(parts), counts=counts)
+    group.configured = Configured(TopologyEpoch(0), tuple(parts), counts=counts)
     for number in range(MEMBERS):
         name = f"m{number}"
         endpoint = Endpoint(name, 80)
-        group.tables.facts[name] = MemberFacts(None, None, "", "", 1, 0, "", endpoint, ())
+        group.tables.facts[name] = MemberFacts(
+            None, None, "", "", 1, TopologyEpoch(0), "", endpoint, ()
+        )
         tasks = {key_of(Role.ACTIVE, f"s{number}"): frozenset({0})}
-        group.currents[name] = Current(1, 0, MemberState.STABLE, tasks, {})
+        group.currents[name] = Current(
+            MemberEpoch(1), MemberEpoch(0), MemberState.STABLE, tasks, {}
+        )
     endpoints_changed(group)
     return group
 

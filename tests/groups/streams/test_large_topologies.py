@@ -5,6 +5,7 @@ Calls of functions are counted and not time, as in `tests/turn_calls.py`.
 
 from typing import Any
 
+from penstock.base.ids import TopologyEpoch
 from penstock.coordinator.portions import PORTION
 from penstock.groups.streams.checks import REGEXES_MAX, invalid_regexes
 from penstock.groups.streams.configured import SOURCES_MAX, Configured, configure
@@ -40,7 +41,7 @@ def part(name: str, sources: tuple[str, ...] = (), **fields: Any) -> Subtopology
 
 def configured(*parts: Subtopology, **matches: tuple[str, ...]) -> Configured:
     """Return what is made of a topology, no step of which was long."""
-    steps = configure(Topology(0, parts), COUNTS, matches, tasks_max=20_000)
+    steps = configure(Topology(TopologyEpoch(0), parts), COUNTS, matches, tasks_max=20_000)
     ended: list[Configured] = []
 
     def step() -> None:
@@ -107,7 +108,7 @@ def test_each_expression_is_compiled_in_a_portion_of_its_own() -> None:
     # One of 256 characters takes 1.3 ms, also if it is refused for its size.
     regexes = tuple(f"(.{{1,30}}){{1,30}}{number}" for number in range(REGEXES_MAX))
     parts = (part("a", source_regexes=regexes[:40]), part("b", source_regexes=regexes[40:]))
-    assert [*invalid_regexes(Topology(0, parts))] == [PORTION] * REGEXES_MAX
+    assert [*invalid_regexes(Topology(TopologyEpoch(0), parts))] == [PORTION] * REGEXES_MAX
 
 
 def test_topologies_count_as_the_objects_that_they_are_until_groups_have_no_memory_left() -> None:
@@ -117,7 +118,7 @@ def test_topologies_count_as_the_objects_that_they_are_until_groups_have_no_memo
     troupe = Troupe(members_bytes_max=1_000_000, record_bytes_max=1_000_000)
     errors: list[ErrorCode] = []
     for number in range(10):
-        topology = Topology(0, (part("a", repartition_sources=texts(number)),))
+        topology = Topology(TopologyEpoch(0), (part("a", repartition_sources=texts(number)),))
         (reply,) = troupe.enter("m", topology, group_id=f"g{number}")
         errors.append(reply.error)
     taken = errors.index(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import TopologyEpoch
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.names import Kind
 from penstock.groups.messages import CommitOffsets
@@ -168,7 +169,9 @@ def test_topics_of_a_copartition_group_must_have_equally_many_partitions() -> No
     troupe = Troupe()
     troupe.cluster.create("a", 2)
     troupe.cluster.create("b", 3)
-    joined = Topology(1, (part("0", "a", "b", together=(CopartitionGroup((0, 1), (), ()),)),))
+    joined = Topology(
+        TopologyEpoch(1), (part("0", "a", "b", together=(CopartitionGroup((0, 1), (), ()),)),)
+    )
     one = Player(troupe, "one", joined).beat()
     assert one.codes == [StatusCode.INCORRECTLY_PARTITIONED_TOPICS]
     assert "a=2, b=3" in one.reply.statuses[0].detail
@@ -182,7 +185,7 @@ def test_a_repartition_topic_is_levelled_with_its_copartition_group() -> None:
     troupe.cluster.create("a", 2)
     troupe.cluster.create("b", 4)
     joined = Topology(
-        1,
+        TopologyEpoch(1),
         (
             part("0", "a", sinks=("re",)),
             part(
@@ -200,7 +203,7 @@ def test_a_repartition_topic_is_levelled_with_its_copartition_group() -> None:
 def test_topics_that_match_an_expression_are_read() -> None:
     troupe = Troupe()
     troupe.cluster.create("in-a", 2)
-    one = Player(troupe, "one", Topology(1, (part("0", regexes=("in-.*",)),)))
+    one = Player(troupe, "one", Topology(TopologyEpoch(1), (part("0", regexes=("in-.*",)),)))
     settle(one)
     assert len(one.tasks()) == 2
     troupe.cluster.create("in-b", 3)
@@ -214,7 +217,7 @@ def test_internal_topics_match_no_expression_of_an_application() -> None:
     troupe = Troupe()
     troupe.cluster.create("__consumer_offsets", 5)
     troupe.cluster.create("in-a", 2)
-    one = Player(troupe, "one", Topology(1, (part("0", regexes=(".*",)),)))
+    one = Player(troupe, "one", Topology(TopologyEpoch(1), (part("0", regexes=(".*",)),)))
     settle(one)
     assert len(one.tasks()) == 2
 
@@ -266,10 +269,10 @@ def test_one_member_asks_all_to_end() -> None:
 
 def test_an_older_topology_is_stale_and_another_one_is_refused() -> None:
     troupe = world()
-    Player(troupe, "one", WORD_COUNT._replace(epoch=2)).beat()
+    Player(troupe, "one", WORD_COUNT._replace(epoch=TopologyEpoch(2))).beat()
     old = Player(troupe, "old", WORD_COUNT).beat()
     assert StatusCode.STALE_TOPOLOGY in old.codes
-    other = Player(troupe, "other", STATELESS._replace(epoch=3)).beat()
+    other = Player(troupe, "other", STATELESS._replace(epoch=TopologyEpoch(3))).beat()
     assert other.answer.error is ErrorCode.INVALID_REQUEST
     assert "other" not in troupe.group().facts
 
@@ -346,12 +349,12 @@ def test_what_a_join_must_say(error: ErrorCode, said: dict[str, object]) -> None
 @pytest.mark.parametrize(
     "topology",
     [
-        Topology(1, (part("0"),)),
-        Topology(1, (part("0", "a"), part("0", "b"))),
-        Topology(1, (part("0", "a", regexes=("(",)),)),
-        Topology(1, (part("0", "a", together=(CopartitionGroup((1,), (), ()),)),)),
-        Topology(1, (part("0", "a")._replace(changelogs=(internal("c", 2),)),)),
-        Topology(1, (part("0", "a", repartitions=(internal("r", -1),)),)),
+        Topology(TopologyEpoch(1), (part("0"),)),
+        Topology(TopologyEpoch(1), (part("0", "a"), part("0", "b"))),
+        Topology(TopologyEpoch(1), (part("0", "a", regexes=("(",)),)),
+        Topology(TopologyEpoch(1), (part("0", "a", together=(CopartitionGroup((1,), (), ()),)),)),
+        Topology(TopologyEpoch(1), (part("0", "a")._replace(changelogs=(internal("c", 2),)),)),
+        Topology(TopologyEpoch(1), (part("0", "a", repartitions=(internal("r", -1),)),)),
     ],
 )
 def test_a_topology_that_can_not_be_is_refused(topology: Topology) -> None:

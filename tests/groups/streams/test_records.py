@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.names import (
@@ -28,7 +29,9 @@ from penstock.groups.streams.tasks import Role, key_of
 from penstock.groups.streams.topology import CopartitionGroup
 from tests.groups.streams.troupe import STATELESS, WORD_COUNT, part
 
-MEMBER = MemberFacts(None, "r", "c", "h", 300, 1, "p", Endpoint("e", 65_535), (("k", "v"),))
+MEMBER = MemberFacts(
+    None, "r", "c", "h", 300, TopologyEpoch(1), "p", Endpoint("e", 65_535), (("k", "v"),)
+)
 TASKS = {
     key_of(Role.ACTIVE, "0"): frozenset((0, 2)),
     key_of(Role.STANDBY, "1"): frozenset((1,)),
@@ -36,10 +39,10 @@ TASKS = {
 }
 JOINED = (part("0", "a", "b", regexes=("c.*",), together=(CopartitionGroup((0, 1), (0,), ()),)),)
 SAID: list[tuple[Kind, Said, str]] = [
-    (Kind.STREAMS_GROUP, StreamsEpoch(3, 5), "0000 00000003 0000000000000005 00"),
+    (Kind.STREAMS_GROUP, StreamsEpoch(MemberEpoch(3), 5), "0000 00000003 0000000000000005 00"),
     (
         Kind.STREAMS_GROUP,
-        StreamsEpoch(3, 5, 1, (("k", "v"),)),
+        StreamsEpoch(MemberEpoch(3), 5, TopologyEpoch(1), (("k", "v"),)),
         "0000 00000003 0000000000000005 02 00 04 00000001 01 06 02 026b 0276 00",
     ),
     (
@@ -52,7 +55,7 @@ SAID: list[tuple[Kind, Said, str]] = [
         MEMBER._replace(endpoint=None, tags=()),
         "0000 00 0272 0263 0268 0000012c 00000001 0270 ff 01 00",
     ),
-    (Kind.STREAMS_TARGET_EPOCH, TargetEpoch(7), "0000 00000007 00"),
+    (Kind.STREAMS_TARGET_EPOCH, TargetEpoch(MemberEpoch(7)), "0000 00000007 00"),
     (
         Kind.STREAMS_TARGET,
         Target(TASKS),
@@ -60,7 +63,13 @@ SAID: list[tuple[Kind, Said, str]] = [
     ),
     (
         Kind.STREAMS_CURRENT,
-        Current(4, 3, MemberState.UNREVOKED, {}, {key_of(Role.ACTIVE, "0"): frozenset((1,))}),
+        Current(
+            MemberEpoch(4),
+            MemberEpoch(3),
+            MemberState.UNREVOKED,
+            {},
+            {key_of(Role.ACTIVE, "0"): frozenset((1,))},
+        ),
         "0000 00000004 00000003 02 01 01 01 02 0230 02 00000001 00 01 01 00",
     ),
     (

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import TopologyEpoch
 from penstock.groups.streams.configured import Configured, configure
 from penstock.groups.streams.status import StatusCode
 from penstock.groups.streams.topology import CopartitionGroup, Subtopology, Topology
@@ -13,7 +14,7 @@ NAMES = [f"r{number}" for number in range(5)]
 
 
 def configured(*parts: Subtopology) -> Configured:
-    steps = configure(Topology(0, parts), COUNTS, {}, tasks_max=1_000)
+    steps = configure(Topology(TopologyEpoch(0), parts), COUNTS, {}, tasks_max=1_000)
     while True:
         try:
             next(steps)

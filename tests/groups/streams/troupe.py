@@ -1,5 +1,6 @@
 """A small language for tests of streams groups: members beat by name."""
 
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.groups.assigned.messages import HeartbeatReply
 from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.messages import StreamsHeartbeat, StreamsReply
@@ -40,9 +41,9 @@ def part(
     return Subtopology(subtopology_id, sources, regexes, logs, sinks, repartitions, together)
 
 
-STATELESS = Topology(1, (part("0", "lines"),))
+STATELESS = Topology(TopologyEpoch(1), (part("0", "lines"),))
 WORD_COUNT = Topology(
-    1,
+    TopologyEpoch(1),
     (
         part("0", "lines", sinks=("words",)),
         part("1", changelogs=("counts",), repartitions=(internal("words"),)),
@@ -64,7 +65,7 @@ class Troupe(World):
         said.setdefault("group_id", GROUP)
         beat = StreamsHeartbeat(
             member_id=member_id,
-            member_epoch=epoch,
+            member_epoch=MemberEpoch(epoch),
             client_id=f"client-{member_id}",
             client_host="10.0.0.1",
             **said,  # type: ignore[arg-type]

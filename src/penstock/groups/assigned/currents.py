@@ -7,6 +7,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.assignors.partitions import NOTHING, Partitions
+from penstock.base.ids import MemberEpoch
+from penstock.groups.assigned.messages import JOIN_EPOCH
 
 
 class MemberState(IntEnum):
@@ -30,12 +32,12 @@ class Current(NamedTuple):
     `previous_epoch` is the epoch before the last change of `epoch`, whose answer may be lost.
     """
 
-    epoch: int
-    previous_epoch: int
+    epoch: MemberEpoch
+    previous_epoch: MemberEpoch
     state: MemberState
     assigned: Partitions
     revoking: Partitions
 
 
-NEW = Current(0, 0, MemberState.STABLE, NOTHING, NOTHING)
+NEW = Current(JOIN_EPOCH, JOIN_EPOCH, MemberState.STABLE, NOTHING, NOTHING)
 """A member that has just joined."""

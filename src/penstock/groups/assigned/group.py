@@ -13,6 +13,7 @@ Source: Kafka, ModernGroup.java.
 
 from typing import Any, Generic, TypeVar
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.assigned.messages import Beat
 from penstock.groups.assigned.names import Kind, RecordName, encode_name
@@ -72,12 +73,12 @@ class AssignedGroup(BaseGroup, Generic[T, R]):
         return self.tables.targets
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> MemberEpoch:
         """The group epoch; never below another epoch of the group, even if its record is lost."""
         return max(self.said.epoch, self.target_said.epoch)
 
     @property
-    def target_epoch(self) -> int:
+    def target_epoch(self) -> MemberEpoch:
         """The epoch of the target assignment."""
         return self.target_said.epoch
 

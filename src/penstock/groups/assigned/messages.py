@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import MemberEpoch
 from penstock.protocol.error_codes import ErrorCode
 
-JOIN_EPOCH = 0
-LEFT_EPOCH = -1
+JOIN_EPOCH = MemberEpoch(0)
+LEFT_EPOCH = MemberEpoch(-1)
 """Epoch with which a member leaves for good."""
 
 
@@ -37,7 +38,7 @@ class HeartbeatReply:
     error: ErrorCode
     message: str | None = None
     member_id: str = ""
-    member_epoch: int = 0
+    member_epoch: MemberEpoch = JOIN_EPOCH
     heartbeat_interval_ms: int = 0
     assignment: Partitions | None = None
 

@@ -16,6 +16,7 @@ members have, so there is none to be forgotten.
 from collections.abc import Callable
 
 from penstock.assignors.partitions import NOTHING, Partitions
+from penstock.base.ids import MemberEpoch
 from penstock.groups.assigned.currents import Current, MemberState
 
 Free = Callable[[bytes, frozenset[int]], frozenset[int]]
@@ -25,7 +26,7 @@ Free = Callable[[bytes, frozenset[int]], frozenset[int]]
 def reconcile(
     current: Current,
     *,
-    target_epoch: int,
+    target_epoch: MemberEpoch,
     target: Partitions,
     owned: Partitions | None,
     free: Free,
@@ -42,15 +43,15 @@ def reconcile(
         case MemberState.UNREVOKED:
             if owned is None or _overlaps(owned, current.revoking):
                 return current
-            return _next(current, current.epoch + 1, target_epoch, target, owned, free)
+            return _next(current, MemberEpoch(current.epoch + 1), target_epoch, target, owned, free)
         case MemberState.UNRELEASED:
             return _next(current, current.epoch, target_epoch, target, owned, free)
 
 
 def _next(  # noqa: PLR0917  private, in the order of reconcile
     current: Current,
-    epoch: int,
-    target_epoch: int,
+    epoch: MemberEpoch,
+    target_epoch: MemberEpoch,
     target: Partitions,
     owned: Partitions | None,
     free: Free,
@@ -66,7 +67,11 @@ def _next(  # noqa: PLR0917  private, in the order of reconcile
 
 
 def _changed(
-    current: Current, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
+    current: Current,
+    epoch: MemberEpoch,
+    state: MemberState,
+    assigned: Partitions,
+    revoking: Partitions,
 ) -> Current:
     after = Current(epoch, current.previous_epoch, state, assigned, revoking)
     if after == current:

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from typing import Any, Protocol, Self, TypeVar
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import MemberEpoch
 from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.draft import AssignedDraft
 from penstock.groups.assigned.group import AssignedGroup
@@ -18,7 +19,7 @@ class OwningBeat(Beat, Protocol):
     """A heartbeat that says what its member has."""
 
     @property
-    def member_epoch(self) -> int: ...
+    def member_epoch(self) -> MemberEpoch: ...
 
     @property
     def owned(self) -> Partitions | None:

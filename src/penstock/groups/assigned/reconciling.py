@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from penstock.assignors.partitions import NOTHING, Partitions, count_of
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.groups.assigned.batches import Batches
 from penstock.groups.assigned.currents import NEW, Current, MemberState
@@ -91,7 +92,7 @@ class Reconciling(Batches[G, D, R], Generic[G, D, R]):
     def _told(self, group: G, request: R, before: Current, after: Current) -> HeartbeatReply:
         """Return the answer to a member that had something and has something else now."""
 
-    def _goal(self, draft: D, group: G, member_id: str) -> tuple[int, Partitions]:
+    def _goal(self, draft: D, group: G, member_id: str) -> tuple[MemberEpoch, Partitions]:
         """Return the epoch that members are on their way to, and what this one is to have."""
         target = draft.target(member_id)
         epoch = max(draft.epoch, group.target_epoch)

@@ -13,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.assigned.names import Kind, about_at, named_by
 from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
 
-NO_EPOCH = 0
+NO_EPOCH = MemberEpoch(0)
 
 F = TypeVar("F")
 """What a member says of itself."""

@@ -15,6 +15,7 @@ from penstock.assignors.partitions import (
     compact_partitions,
     read_partitions,
 )
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator import wire
 
 _INT32 = struct.Struct(">i")
@@ -23,14 +24,14 @@ _INT32 = struct.Struct(">i")
 class GroupEpoch(NamedTuple):
     """Grows whenever the assignment has to be computed anew; -1 before the first."""
 
-    epoch: int
+    epoch: MemberEpoch
     topics_hash: int = 0
 
 
 class TargetEpoch(NamedTuple):
     """The group epoch that the target assignment was computed for."""
 
-    epoch: int
+    epoch: MemberEpoch
 
 
 class Target(NamedTuple):
@@ -46,7 +47,7 @@ def encode_target_epoch(said: TargetEpoch) -> bytes:
 
 def decode_target_epoch(reader: wire.Reader) -> TargetEpoch:
     """Read it. Raises MalformedRecord."""
-    said = TargetEpoch(reader.int32())
+    said = TargetEpoch(MemberEpoch(reader.int32()))
     reader.tags()
     return said
 

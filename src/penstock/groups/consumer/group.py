@@ -14,6 +14,7 @@ Source: KIP-848; Kafka, ConsumerGroup.java.
 
 from enum import StrEnum
 
+from penstock.base.ids import MemberEpoch
 from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.reconciled import ReconciledGroup
 from penstock.groups.consumer.messages import ConsumerHeartbeat, Sight
@@ -21,7 +22,7 @@ from penstock.groups.consumer.owners import Owners
 from penstock.groups.consumer.records import MemberFacts, Resolved
 from penstock.groups.consumer.tables import Tables
 
-LEFT_STATIC_EPOCH = -2
+LEFT_STATIC_EPOCH = MemberEpoch(-2)
 """Epoch with which a static member leaves that will be back."""
 
 

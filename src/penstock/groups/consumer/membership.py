@@ -6,6 +6,7 @@ Source: Kafka, GroupMetadataManager (getOrMaybeCreateConsumerGroup), ConsumerGro
 
 from functools import partial
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatCallback, HeartbeatReply, refused
 from penstock.groups.classic.group import Group
@@ -155,7 +156,7 @@ def commit_refusal(
     group: ConsumerGroup | StreamsGroup,
     member_id: str,
     instance_id: str | None,
-    epoch: int,
+    epoch: MemberEpoch,
     *,
     is_by_epoch: bool,
 ) -> ErrorCode | None:
@@ -177,7 +178,7 @@ def commit_refusal(
 
 
 def fetch_refusal(
-    group: ConsumerGroup | StreamsGroup, member_id: str | None, epoch: int
+    group: ConsumerGroup | StreamsGroup, member_id: str | None, epoch: MemberEpoch
 ) -> ErrorCode | None:
     """Return why a member may not fetch positions, or None; who is no member may always."""
     if member_id is None and epoch < 0:
@@ -195,7 +196,7 @@ def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
 
 
 def _epoch_refusal(
-    group: ConsumerGroup | StreamsGroup, member_id: str, epoch: int
+    group: ConsumerGroup | StreamsGroup, member_id: str, epoch: MemberEpoch
 ) -> ErrorCode | None:
     current = group.currents.get(member_id)
     if current is not None and current.epoch == epoch:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.assignors.partitions import Partitions, count_of
+from penstock.base.ids import MemberEpoch
+from penstock.groups.assigned.messages import JOIN_EPOCH
 from penstock.groups.consumer.records import ClassicFacts
 from penstock.protocol.error_codes import ErrorCode
 
@@ -32,7 +34,7 @@ class ConsumerHeartbeat:
 
     group_id: str
     member_id: str
-    member_epoch: int
+    member_epoch: MemberEpoch
     """The epoch the member is in; 0 joins, -1 leaves, -2 leaves a static membership for a while."""
     instance_id: str | None = None
     rack_id: str | None = None
@@ -78,7 +80,7 @@ class ConsumerMemberDescription:
     member_id: str
     instance_id: str | None
     rack_id: str | None
-    member_epoch: int
+    member_epoch: MemberEpoch
     client_id: str
     client_host: str
     topics: tuple[str, ...]
@@ -97,8 +99,8 @@ class ConsumerGroupDescription:
     group_id: str
     message: str | None = None
     state: str = ""
-    epoch: int = 0
-    target_epoch: int = 0
+    epoch: MemberEpoch = JOIN_EPOCH
+    target_epoch: MemberEpoch = JOIN_EPOCH
     assignor: str = ""
     members: Iterable[ConsumerMemberDescription] = ()
     """To be gone through once."""

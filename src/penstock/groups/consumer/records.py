@@ -25,6 +25,7 @@ from penstock.assignors.partitions import (
     read_partitions,
     read_strings,
 )
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import STATES, Current, MemberState
@@ -107,7 +108,7 @@ def _encode_group(said: GroupEpoch) -> bytes:
 
 
 def _decode_group(reader: wire.Reader) -> GroupEpoch:
-    epoch = reader.int32()
+    epoch = MemberEpoch(reader.int32())
     raw = reader.tags().get(_HASH_TAG)
     return GroupEpoch(epoch, 0 if raw is None else wire.Reader(raw).int64())
 
@@ -176,7 +177,7 @@ def _encode_current(said: Current) -> bytes:
 
 
 def _decode_current(reader: wire.Reader) -> Current:
-    epoch, previous_epoch = reader.int32(), reader.int32()
+    epoch, previous_epoch = MemberEpoch(reader.int32()), MemberEpoch(reader.int32())
     state = reader.take(1)[0]
     if state not in STATES:
         raise MalformedRecord(f"member state {state}")

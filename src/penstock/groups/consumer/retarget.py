@@ -18,6 +18,7 @@ from penstock.assignors.consumer import ASSIGNORS, DEFAULT_ASSIGNOR
 from penstock.assignors.partitions import NOTHING
 from penstock.assignors.pools import MemberWish
 from penstock.assignors.topic_facts import TopicFacts
+from penstock.base.ids import MemberEpoch
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned import topics
@@ -57,7 +58,7 @@ def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock)
         group.topics_version = version  # else it is compared again once members were heard of
     hashed = topics_hash(sorted(found.items()))
     if draft.is_bumped or hashed != group.said.topics_hash:
-        draft.epoch = group.epoch + 1
+        draft.epoch = MemberEpoch(group.epoch + 1)
         draft.put(Kind.GROUP, "", GroupEpoch(draft.epoch, hashed))
     if draft.epoch > group.target_epoch:
         yield from _assign(draft, regexes, found)

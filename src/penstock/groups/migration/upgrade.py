@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Generator
 
 from penstock.assignors.partitions import NOTHING
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.portions import TO_WRITE, Steps
 from penstock.groups.assigned.currents import Current, MemberState
@@ -238,15 +239,16 @@ def _drafted(
         claims.claim(member_id, subscription.owned)
         yield 1
     # Without a hash of topics: the next batch finds that they are others, and raises the epoch.
-    draft.put(Kind.GROUP, "", GroupEpoch(group.generation))
+    epoch = MemberEpoch(group.generation)
+    draft.put(Kind.GROUP, "", GroupEpoch(epoch))
     for member in members:
-        member_id, epoch, had = member.member_id, group.generation, claims.of(member.member_id)
+        member_id, had = member.member_id, claims.of(member.member_id)
         draft.put_facts(member_id, _facts(member, said[member_id]))
         draft.put(Kind.TARGET, member_id, Target(had))
         current = Current(epoch, epoch, MemberState.STABLE, had, NOTHING)
         draft.put_current(member_id, current)
         yield TO_DRAFT
-    draft.put(Kind.TARGET_EPOCH, "", TargetEpoch(group.generation))
+    draft.put(Kind.TARGET_EPOCH, "", TargetEpoch(epoch))
     return draft
 
 

@@ -17,6 +17,7 @@ see expiry.py).
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.classic.answering import Answering
@@ -290,7 +291,7 @@ def _consumer_refusal(
         group,
         request.member_id,
         request.instance_id,
-        request.generation,
+        MemberEpoch(request.generation),
         is_by_epoch=request.is_by_epoch or not is_plain,
     )
     if error is ErrorCode.STALE_MEMBER_EPOCH and not is_plain:

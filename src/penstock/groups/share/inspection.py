@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from penstock.assignors.partitions import NOTHING
 from penstock.assignors.share import NAME
+from penstock.groups.assigned.messages import JOIN_EPOCH
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.messages import ShareGroupDescription, ShareMemberDescription
 from penstock.groups.share.records import ShareCurrent
 from penstock.protocol.error_codes import ErrorCode
 
-_NEW = ShareCurrent(0, 0, NOTHING)
+_NEW = ShareCurrent(JOIN_EPOCH, JOIN_EPOCH, NOTHING)
 
 
 def describe(group: ShareGroup) -> ShareGroupDescription:

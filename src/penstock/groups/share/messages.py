@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.assignors.partitions import Partitions
+from penstock.base.ids import MemberEpoch
+from penstock.groups.assigned.messages import JOIN_EPOCH
 from penstock.protocol.error_codes import ErrorCode
 
 
@@ -17,7 +19,7 @@ class ShareHeartbeat:
     group_id: str
     member_id: str
     """Made by the client, and kept as long as it lives."""
-    member_epoch: int
+    member_epoch: MemberEpoch
     """The epoch the member is in; 0 joins, -1 leaves."""
     rack_id: str | None = None
     topics: tuple[str, ...] | None = None
@@ -41,7 +43,7 @@ class ShareMemberDescription:
 
     member_id: str
     rack_id: str | None
-    member_epoch: int
+    member_epoch: MemberEpoch
     client_id: str
     client_host: str
     topics: tuple[str, ...]
@@ -56,8 +58,8 @@ class ShareGroupDescription:
     group_id: str
     message: str | None = None
     state: str = ""
-    epoch: int = 0
-    target_epoch: int = 0
+    epoch: MemberEpoch = JOIN_EPOCH
+    target_epoch: MemberEpoch = JOIN_EPOCH
     assignor: str = ""
     members: Iterable[ShareMemberDescription] = ()
     """To be gone through once."""

@@ -32,6 +32,7 @@ from penstock.assignors.partitions import (
     read_partitions,
     read_strings,
 )
+from penstock.base.ids import MemberEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.names import Kind
@@ -72,8 +73,8 @@ class ShareFacts(NamedTuple):
 class ShareCurrent(NamedTuple):
     """What a member has. The answer with `epoch` may be lost: then it is in `previous_epoch`."""
 
-    epoch: int
-    previous_epoch: int
+    epoch: MemberEpoch
+    previous_epoch: MemberEpoch
     assigned: Partitions
 
 
@@ -140,7 +141,7 @@ def _encode_epoch(said: ShareEpoch) -> bytes:
 
 
 def _decode_epoch(reader: wire.Reader) -> ShareEpoch:
-    said = ShareEpoch(reader.int32(), reader.int64())
+    said = ShareEpoch(MemberEpoch(reader.int32()), reader.int64())
     reader.tags()
     return said
 
@@ -151,7 +152,7 @@ def _encode_current(said: ShareCurrent) -> bytes:
 
 
 def _decode_current(reader: wire.Reader) -> ShareCurrent:
-    epoch, previous_epoch = reader.int32(), reader.int32()
+    epoch, previous_epoch = MemberEpoch(reader.int32()), MemberEpoch(reader.int32())
     reader.take(1)  # another state is kept by the loader, and means nothing to us
     said = ShareCurrent(epoch, previous_epoch, read_partitions(reader))
     reader.tags()

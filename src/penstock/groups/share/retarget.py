@@ -13,6 +13,7 @@ Source: KIP-932; Kafka, GroupMetadataManager (shareGroupHeartbeat, maybeCreateIn
 from penstock.assignors.partitions import NOTHING, count_of
 from penstock.assignors.pools import MemberWish
 from penstock.assignors.share import simple
+from penstock.base.ids import MemberEpoch
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
 from penstock.groups.assigned import topics
@@ -48,7 +49,7 @@ def retarget(draft: ShareDraft, group: ShareGroup, cluster: Cluster, clock: Cloc
     group.topics_version, group.topics_checked_ms = version, clock.monotonic_ms()
     hashed = topics_hash((name, one._replace(racks=())) for name, one in found.items())
     if draft.is_bumped or hashed != group.said.topics_hash:
-        draft.epoch = group.epoch + 1
+        draft.epoch = MemberEpoch(group.epoch + 1)
         draft.put(Kind.SHARE_GROUP, "", ShareEpoch(draft.epoch, hashed))
     if draft.epoch > group.target_epoch:
         yield from _assign(draft, found)

@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from penstock.base.ids import TopologyEpoch
 from penstock.groups.streams.status import Status, StatusCode
 from penstock.groups.streams.topology import InternalTopic, Subtopology, Topology
 
@@ -49,7 +50,7 @@ class ConfiguredSubtopology(NamedTuple):
 class Configured(NamedTuple):
     """A topology with its topics; no subtopologies if these can not be made right."""
 
-    topology_epoch: int
+    topology_epoch: TopologyEpoch
     subtopologies: tuple[ConfiguredSubtopology, ...] = ()
     missing: tuple[InternalTopic, ...] = ()
     status: Status | None = None

@@ -5,6 +5,7 @@ What is common to groups whose members give up before others get is in assigned/
 Source: KIP-1071; Kafka 4.2, GroupMetadataManager.streamsGroupHeartbeat (order of the steps).
 """
 
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.configs.group_keys import STREAMS_DELAY, STREAMS_STANDBYS
 from penstock.coordinator.portions import Steps
 from penstock.groups.assigned.currents import Current, MemberState
@@ -23,7 +24,7 @@ from penstock.groups.streams.status import Status, StatusCode
 from penstock.groups.streams.tasks import Tasks
 from penstock.protocol.error_codes import ErrorCode
 
-WAITING_EPOCH = 1
+WAITING_EPOCH = MemberEpoch(1)
 """Epoch of members that wait for the first assignment."""
 
 
@@ -115,7 +116,9 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
         apply_request(draft, request)
         return None
 
-    def _goal(self, draft: StreamsDraft, group: StreamsGroup, member_id: str) -> tuple[int, Tasks]:
+    def _goal(
+        self, draft: StreamsDraft, group: StreamsGroup, member_id: str
+    ) -> tuple[MemberEpoch, Tasks]:
         epoch, tasks = super()._goal(draft, group, member_id)
         if draft.target_epoch < draft.epoch:
             # It waits for more members. Whether it still does by now is decided by the next batch.
@@ -171,7 +174,7 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
         return tuple(found)
 
 
-def _topology_epoch(group: StreamsGroup, request: StreamsHeartbeat) -> int:
+def _topology_epoch(group: StreamsGroup, request: StreamsHeartbeat) -> TopologyEpoch:
     """Return the epoch of the topology that a member has: it says so when it joins."""
     if request.topology is not None:
         return request.topology.epoch

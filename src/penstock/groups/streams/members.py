@@ -3,6 +3,7 @@
 Source: Kafka, GroupMetadataManager (hasStreamsMemberMetadataChanged, maybeUpdateTopology).
 """
 
+from penstock.base.ids import TopologyEpoch
 from penstock.groups.streams.draft import StreamsDraft
 from penstock.groups.streams.messages import UNCHANGED_MS, StreamsHeartbeat
 from penstock.groups.streams.records import MemberFacts
@@ -26,7 +27,7 @@ def apply_request(draft: StreamsDraft, request: StreamsHeartbeat) -> bool:
 
 def _merged(before: MemberFacts | None, request: StreamsHeartbeat) -> MemberFacts:
     is_same_timeout = before is not None and request.rebalance_timeout_ms == UNCHANGED_MS
-    had = before or MemberFacts(None, None, "", "", UNCHANGED_MS, 0, "", None, ())
+    had = before or MemberFacts(None, None, "", "", UNCHANGED_MS, TopologyEpoch(0), "", None, ())
     return MemberFacts(
         instance_id=None,
         rack_id=had.rack_id if request.rack_id is None else request.rack_id,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.assignors.partitions import count_of
-from penstock.groups.assigned.messages import HeartbeatReply
+from penstock.base.ids import MemberEpoch, TopologyEpoch
+from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatReply
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.records import Endpoint, Pairs
 from penstock.groups.streams.status import Status
@@ -27,7 +28,7 @@ class StreamsHeartbeat:
 
     group_id: str
     member_id: str
-    member_epoch: int
+    member_epoch: MemberEpoch
     """The epoch the member is in; 0 joins, -1 leaves."""
     instance_id: str | None = None
     rack_id: str | None = None
@@ -91,12 +92,12 @@ class StreamsMemberDescription:
     """A member as administrators see it."""
 
     member_id: str
-    member_epoch: int
+    member_epoch: MemberEpoch
     instance_id: str | None
     rack_id: str | None
     client_id: str
     client_host: str
-    topology_epoch: int
+    topology_epoch: TopologyEpoch
     process_id: str
     endpoint: Endpoint | None
     tags: Pairs
@@ -112,8 +113,8 @@ class StreamsGroupDescription:
     group_id: str
     message: str | None = None
     state: str = ""
-    epoch: int = 0
-    target_epoch: int = 0
+    epoch: MemberEpoch = JOIN_EPOCH
+    target_epoch: MemberEpoch = JOIN_EPOCH
     topology: Topology | None = None
     configured: Configured | None = None
     """The topology with its topics as they are; None while these are not as they have to be."""

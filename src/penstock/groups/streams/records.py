@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.assignors.partitions import NO_TAGS
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import STATES, Current, MemberState
@@ -41,7 +42,7 @@ from penstock.groups.streams.topology import (
     read_pairs,
 )
 
-NOT_VALIDATED = -1
+NOT_VALIDATED = TopologyEpoch(-1)
 """No epoch of a topology."""
 FIRST_STATE = 1
 """Number of STABLE in these records; the others follow."""
@@ -64,9 +65,9 @@ class Endpoint(NamedTuple):
 class StreamsEpoch(NamedTuple):
     """The group epoch, and what it is for."""
 
-    epoch: int
+    epoch: MemberEpoch
     topics_hash: int = 0
-    validated: int = NOT_VALIDATED
+    validated: TopologyEpoch = NOT_VALIDATED
     """The epoch of the topology whose topics were all found as they have to be."""
     configs: Pairs = ()
     """The settings that the assignment goes by."""
@@ -80,7 +81,7 @@ class MemberFacts(NamedTuple):
     client_id: str
     client_host: str
     rebalance_timeout_ms: int
-    topology_epoch: int
+    topology_epoch: TopologyEpoch
     process_id: str
     endpoint: Endpoint | None
     tags: Pairs
@@ -114,12 +115,13 @@ def _encode_group(said: StreamsEpoch) -> bytes:
 
 
 def _decode_group(reader: wire.Reader) -> StreamsEpoch:
-    epoch, topics_hash, tags = reader.int32(), reader.int64(), reader.tags()
+    epoch, topics_hash = MemberEpoch(reader.int32()), reader.int64()
+    tags = reader.tags()
     validated, configs = tags.get(_VALIDATED_TAG), tags.get(_CONFIGS_TAG)
     return StreamsEpoch(
         epoch,
         topics_hash,
-        NOT_VALIDATED if validated is None else wire.Reader(validated).int32(),
+        NOT_VALIDATED if validated is None else TopologyEpoch(wire.Reader(validated).int32()),
         () if configs in (None, _NULL_ARRAY) else read_pairs(wire.Reader(configs)),
     )
 
@@ -147,7 +149,7 @@ def _decode_member(reader: wire.Reader) -> MemberFacts:
         client_id=reader.string(compact=True),
         client_host=reader.string(compact=True),
         rebalance_timeout_ms=reader.int32(),
-        topology_epoch=reader.int32(),
+        topology_epoch=TopologyEpoch(reader.int32()),
         process_id=reader.string(compact=True),
         endpoint=_decode_endpoint(reader),
         tags=read_pairs(reader),
@@ -190,7 +192,7 @@ def _encode_current(said: Current) -> bytes:
 
 
 def _decode_current(reader: wire.Reader) -> Current:
-    epoch, previous_epoch = reader.int32(), reader.int32()
+    epoch, previous_epoch = MemberEpoch(reader.int32()), MemberEpoch(reader.int32())
     state = reader.take(1)[0] - FIRST_STATE
     if state not in STATES:
         raise MalformedRecord(f"member state {state + FIRST_STATE}")

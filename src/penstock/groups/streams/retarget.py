@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from penstock.assignors.partitions import NOTHING, count_of
 from penstock.assignors.topic_facts import TopicFacts
+from penstock.base.ids import MemberEpoch, TopologyEpoch
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.tables import NO_EPOCH
 from penstock.groups.assigned.targets import Target, TargetEpoch
 from penstock.groups.assigned.topics import MEMBERS_TOGETHER, find_topics, topics_hash
 from penstock.groups.cluster import Cluster
@@ -32,7 +34,7 @@ from penstock.groups.streams.records import NOT_VALIDATED, Pairs, StreamsEpoch
 from penstock.groups.streams.tasks import Tasks
 from penstock.groups.streams.topology import Topology
 
-FIRST_EPOCH = 2
+FIRST_EPOCH = MemberEpoch(2)
 """Members that wait for the first assignment are in epoch 1."""
 STANDBYS = "num.standby.replicas"
 """Name of the setting in the group's record, as in Kafka."""
@@ -78,7 +80,7 @@ def retarget(
         version = cluster.version
         hashed = yield from _configure(group, topology, cluster, clock, rules)
         group.topics_version, group.topics_checked_ms = version, clock.monotonic_ms()
-        _raise_epoch(draft, group, StreamsEpoch(0, hashed, _validated(group), rules.pairs))
+        _raise_epoch(draft, group, StreamsEpoch(NO_EPOCH, hashed, _validated(group), rules.pairs))
     if draft.epoch > group.target_epoch and not is_delayed(group, clock, draft):
         yield from _assign(draft, group.configured, rules)
         draft.target_epoch = draft.epoch
@@ -91,15 +93,15 @@ def is_delayed(group: StreamsGroup, clock: Clock, draft: StreamsDraft | None = N
     return not is_left and clock.monotonic_ms() < group.assign_at_ms
 
 
-def _validated(group: StreamsGroup) -> int:
+def _validated(group: StreamsGroup) -> TopologyEpoch:
     configured = group.configured
     is_ready = configured is not None and configured.is_ready
     return configured.topology_epoch if configured is not None and is_ready else NOT_VALIDATED
 
 
 def _raise_epoch(draft: StreamsDraft, group: StreamsGroup, said: StreamsEpoch) -> None:
-    if draft.is_bumped or said != group.tables.streams_said._replace(epoch=0):
-        draft.epoch = max(group.epoch + 1, FIRST_EPOCH)
+    if draft.is_bumped or said != group.tables.streams_said._replace(epoch=NO_EPOCH):
+        draft.epoch = max(MemberEpoch(group.epoch + 1), FIRST_EPOCH)
         draft.put(Kind.STREAMS_GROUP, "", said._replace(epoch=draft.epoch))
 
 

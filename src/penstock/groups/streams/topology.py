@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from penstock.assignors.partitions import NO_TAGS, compact_strings, read_strings
+from penstock.base.ids import TopologyEpoch
 from penstock.coordinator import wire
 
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
@@ -75,7 +76,7 @@ class Subtopology(NamedTuple):
 class Topology(NamedTuple):
     """An application at an epoch; subtopologies in the order of their ids."""
 
-    epoch: int
+    epoch: TopologyEpoch
     subtopologies: tuple[Subtopology, ...]
 
     @property
@@ -106,7 +107,8 @@ def encode_topology(said: Topology) -> bytes:
 def decode_topology(reader: wire.Reader) -> Topology:
     """Read it. Raises MalformedRecord."""
     said = Topology(
-        reader.int32(), _read_array(reader, _decode_subtopology, _SUBTOPOLOGY_BYTES_MIN)
+        TopologyEpoch(reader.int32()),
+        _read_array(reader, _decode_subtopology, _SUBTOPOLOGY_BYTES_MIN),
     )
     reader.tags()
     return said

@@ -7,6 +7,7 @@ StreamsGroupDescribeResponse.json.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from penstock.base.ids import MemberEpoch
 from penstock.broker.turns import SLICE, Pace
 from penstock.kafka.request import Request
 from penstock.protocol.error_codes import ErrorCode
@@ -26,9 +27,9 @@ class Description(Protocol):
     @property
     def state(self) -> str: ...
     @property
-    def epoch(self) -> int: ...
+    def epoch(self) -> MemberEpoch: ...
     @property
-    def target_epoch(self) -> int: ...
+    def target_epoch(self) -> MemberEpoch: ...
 
 
 async def each_group(

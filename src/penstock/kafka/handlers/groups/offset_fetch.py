@@ -13,6 +13,7 @@ Source: Kafka, KafkaApis.handleOffsetFetchRequest; KIP-447, KIP-709, KIP-848.
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import NO_MEMBER_EPOCH
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.errors import UnknownTopic
@@ -103,7 +104,7 @@ def _found(
         keys,
         require_stable=is_stable,
         member_id=getattr(asked, "member_id", None),
-        member_epoch=getattr(asked, "member_epoch", -1),
+        member_epoch=getattr(asked, "member_epoch", NO_MEMBER_EPOCH),
     )
 
 
