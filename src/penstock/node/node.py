@@ -8,7 +8,6 @@ from functools import partial
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.base.ports import Cancellable
-from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.controller.metadata.image import ClusterImage
@@ -16,7 +15,6 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
-from penstock.kafka.shares.masters import CalledShareMasters
 from penstock.net.listener import Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
@@ -24,16 +22,14 @@ from penstock.net.sockets import raise_descriptor_limit
 from penstock.net.stats import NetStats
 from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
-from penstock.node.apply_settings import follow_parts, new_broker, share_config, take_limits
+from penstock.node.apply_settings import follow_parts, new_broker, take_limits
 from penstock.node.calls import new_calls
 from penstock.node.clients.fronts import rocketmq_fronts
 from penstock.node.clients.listener import listener_of
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
-from penstock.node.coordinators.groups import answer_positions, start_groups
-from penstock.node.coordinators.shares import start_shares
-from penstock.node.coordinators.tier import start_tier
-from penstock.node.coordinators.transactions import start_transactions
+from penstock.node.coordinators.groups import answer_positions
+from penstock.node.coordinators.starting import CoordinatorParts, start_coordinators
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
@@ -58,10 +54,10 @@ from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
-from penstock.runtime.ha.host import Hook, ManagerPorts
+from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
-from penstock.runtime.io.randomness import random_uuid, token_text
+from penstock.runtime.io.randomness import token_text
 from penstock.runtime.io.settling import settle
 from penstock.runtime.io.supervisor import Supervisor
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
@@ -188,7 +184,7 @@ class Node:
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
         sessions, manager = self._connect()
-        manager.on_member_opened += self._start_coordinators()
+        manager.on_member_opened += start_coordinators(self._coordinator_parts())
         self._broker.follow(self._image)
         self._plane.start()
         check_metadata(
@@ -213,36 +209,21 @@ class Node:
         self._listener = self._start_listener()
         self._readiness.ready()
 
-    def _start_coordinators(self) -> list[Hook]:
-        """Start them; return what is to be told of each member that is opened."""
-        start_groups(
-            self._broker,
-            self.journal,
-            self._dynamic,
-            cluster=self._new_group_cluster(),
-            new_suffix=lambda: str(random_uuid(self._machine.randomness)),
-            on_unreadable=self._on_unreadable,
-        )
-        start_transactions(
-            self._broker,
-            self._clock,
-            self._settings.transactions,
+    def _coordinator_parts(self) -> CoordinatorParts:
+        return CoordinatorParts(
+            settings=self._settings,
+            front=self._front,
+            dynamic=self._dynamic,
+            groups_journal=self.journal,
+            ports=self._ports,
             calls=self._calls,
             supervisor=self._supervisor,
-            on_unreadable=self._on_unreadable,
-        )
-        start_shares(
-            self._front,
-            self._clock,
-            share_config(self._settings),
-            calls=self._calls,
-            supervisor=self._supervisor,
+            retention_now_ms=self.housekeeping.retention_clock.now_ms,
             desk=self._rocketmq.desk,
+            cluster_id=self._identity.cluster_id,
+            open_store=self._machine.open_store,
             on_unreadable=self._on_unreadable,
         )
-        tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable
-        place = cluster_id, self._ports, self._machine.open_store
-        return start_tier(self._broker, tier, *place, on_unreadable=told)
 
     async def stop(self) -> bool:
         """Stop all parts: refuse new work, then close the logs so that none needs recovery.
@@ -377,13 +358,6 @@ class Node:
     def groups(self) -> GroupCoordinator:
         """The coordinator of the groups whose internal partitions are led here."""
         return self._broker.groups
-
-    def _new_group_cluster(self) -> GroupCluster:
-        return GroupCluster(
-            self._broker.metadata,
-            self.housekeeping.retention_clock.now_ms,
-            CalledShareMasters(self._broker, self._calls, self._supervisor.run_once),
-        )
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the controller and HA ports that the settings contain."""
