@@ -43,7 +43,6 @@ FLOOD_SECONDS, QUIET_SECONDS, FIRST_QUIET_SECONDS = 8.0, 2.0, 4.0
 WARM_FRAMES = 2_000
 """Sent before memory counts: by then every schema is loaded and every buffer was used once."""
 ANY_CONNECTIONS = {"net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0}}
-CLIENT_METRICS = {"broker": {"client_metrics": True}}
 
 
 class Place(NamedTuple):
@@ -66,7 +65,9 @@ class Part:
 
 @contextlib.contextmanager
 def _one_node(directory: Path, kind: str) -> Iterator[Place]:
-    with NodeProcess(directory, settings=ANY_CONNECTIONS | CLIENT_METRICS) as node:
+    with NodeProcess(
+        directory, settings={**ANY_CONNECTIONS, "broker": {"client_metrics": True}}
+    ) as node:
         port = node.metrics_port if kind == HTTP else node.port
         yield Place([node], node.bootstrap, Target(kind, ((LOOPBACK, port),)))
 

@@ -48,6 +48,8 @@ class Instance:
     got_ms: int = _NEVER
     pushed_ms: int = _NEVER
     used_ms: int = 0
+    may_push: bool = False
+    """Whether it has asked since its last push. A flag, as both may be in one millisecond."""
     has_ended: bool = False
     may_ask: bool = False
     """Whether an error has told it to ask, before the interval is over."""
@@ -58,6 +60,7 @@ class Instance:
         if not (is_due or self.may_ask):
             raise EarlyRequest(self.asked.interval_ms)
         self.may_ask = False
+        self.may_push = True
         self.got_ms = now_ms
 
     def push(self, now_ms: int, subscription_id: int, *, is_last: bool) -> None:
@@ -65,9 +68,9 @@ class Instance:
         if self.has_ended:
             raise InstanceEnded
         self.has_ended = is_last
-        follows_get = self.got_ms > self.pushed_ms
-        is_due = follows_get or now_ms - self.pushed_ms >= self.asked.interval_ms
+        is_due = self.may_push or now_ms - self.pushed_ms >= self.asked.interval_ms
         if is_due:
+            self.may_push = False
             self.pushed_ms = now_ms
         elif not is_last:
             raise EarlyRequest(self.asked.interval_ms)

@@ -56,8 +56,8 @@ ROW_BYTES: Final = 100
 """What a row that waits takes beside its bytes."""
 HERE_BYTES: Final = 64 << 10
 """What is unpacked on the loop, at most; packed and unpacked."""
-RATIO_MAX: Final = 100
-"""Of unpacked to packed bytes, above HERE_BYTES: what clients send packs to a twentieth."""
+RATIO_MAX: Final = 200
+"""Of unpacked to packed bytes, above HERE_BYTES, as for batches."""
 TAKEN: Final = "taken"
 REQUEST_RESULTS: Final = (
     ("get", TAKEN),
