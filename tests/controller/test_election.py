@@ -181,3 +181,20 @@ def test_after_the_only_copy_may_have_been_lost_nobody_is_elected_cleanly() -> N
     assert "lost log" in choice.reason
     unclean = choose_master(Ballot(replica_set=one, reports=reports, is_unclean=True))
     assert unclean == Elected(master=BrokerId(1), sync_state_set=as_brokers(1))
+
+
+def test_a_part_of_a_log_is_no_answer_where_members_out_of_step_are_elected() -> None:
+    # It ends where the longest log ends, and its member is the preferred one.
+    part = replace(_report(4, 10), whole_from=7)
+    counted = AckPolicy(kind=PolicyKind.QUORUM)
+    one = Ballot(
+        replica_set=_set(in_step=(2, 3), policy=counted),
+        reports={BrokerId(1): part, BrokerId(3): _report(4, 10)},
+    )
+    assert isinstance(choose_master(one), NoCandidate), "what only broker 2 has may be confirmed"
+    all_three = replace(one, reports={**one.reports, BrokerId(2): _report(4, 10)})
+    assert choose_master(all_three) == Elected(master=BrokerId(2), sync_state_set=as_brokers(2, 3))
+    judged = replace(one, replica_set=_set(in_step=(1, 2), policy=counted))
+    assert choose_master(judged) == Elected(master=BrokerId(1), sync_state_set=as_brokers(1, 3))
+    unclean = replace(one, is_unclean=True, reports={BrokerId(1): part})
+    assert choose_master(unclean) == Elected(master=BrokerId(1), sync_state_set=as_brokers(1))

@@ -8,6 +8,7 @@ from penstock.coordinator.portions import PORTION, TO_TELL
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.classic.letting_go import MEMBERS_TOGETHER
 from penstock.groups.classic.snapshot import MEMBERS_READ
+from penstock.groups.expiry import TOGETHER
 from penstock.groups.loading import GROUPS_TOGETHER
 from penstock.groups.records import encode_group_key
 from penstock.protocol.error_codes import ErrorCode
@@ -148,3 +149,30 @@ def test_a_group_of_whose_members_some_can_not_be_read_has_none_of_them(bound: i
     assert world.committed(group="other") == 7
     assert world.coordinator.counters.records_unread == 1
     assert world.coordinator.runtime.base.rewrites.held == ((0,) if bound == 10 else ())
+
+
+def test_topics_that_are_deleted_while_groups_are_gone_through_are_gone_through_next() -> None:
+    world = world_of(GROUPS)
+    first, last = (world.coordinator.reading.group_ids()[at] for at in (0, -1))
+    for group in (first, last):
+        world.commit({("u", 0): 5}, group=group)
+    world.all_turns()
+    world.coordinator.on_topics_deleted({"t": b"t" * 16})
+    assert world.turns, "the pass takes several turns"
+    world.coordinator.on_topics_deleted({"u": b"u" * 16})
+    world.all_turns()
+    assert [world.committed("u", 0, group=group) for group in (first, last)] == [None, None]
+
+
+def test_a_group_of_many_positions_is_kept_by_the_newest_of_them_wherever_it_is() -> None:
+    retention_ms, interval_ms = 600_000, 60_000
+    world = World(
+        partition_count=1, offsets_retention_ms=retention_ms, expiry_check_interval_ms=interval_ms
+    )
+    world.commit({("t", number): 1 for number in range(2 * TOGETHER)})
+    world.pass_ms(retention_ms // 2)
+    world.commit({("t", 0): 2})
+    world.pass_ms(retention_ms - interval_ms)
+    assert world.committed() == 2, "the others were committed longer ago than that"
+    world.pass_ms(2 * interval_ms)
+    assert world.committed() is None

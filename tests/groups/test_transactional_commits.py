@@ -4,6 +4,7 @@ import pytest
 
 from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.pending import Writer
+from penstock.coordinator.records import UnreadRecord, as_copy, original_of
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
 from penstock.groups.expiry import VACANT_MS
@@ -373,3 +374,41 @@ def test_in_which_groups_a_producer_wrote_is_forgotten_with_its_transaction() ->
     assert writers.groups_of(partition, P.producer_id) == [GROUP]
     end(world)
     assert writers.groups_of(partition, P.producer_id) == []
+
+
+def test_a_copy_of_a_position_leaves_what_is_pending_on_it() -> None:
+    """A rewrite has put the copy behind what the transaction wrote."""
+    key = TopicKey("t", 0)
+    position = encode_position(GROUP, key, CommittedOffset(5))
+    world = World(partition_count=1)
+    runtime = world.coordinator.runtime
+    runtime.unload(0)
+    runtime.begin_loading(0)
+    runtime.load(0, position)
+    runtime.load(0, encode_position(GROUP, key, CommittedOffset(7)), P)
+    runtime.load(0, as_copy(position))
+    runtime.finish_loading(0)
+    assert told(world, is_stable=False) == (5, OK)
+    end(world)
+    assert told(world) == (7, OK)
+
+
+def test_a_rewrite_copies_a_position_behind_a_commit_of_a_transaction_on_its_way() -> None:
+    world = World(partition_count=1)
+    world.commit({("t", 0): 5})
+    world.journal.is_prompt = False
+    assert commit(world, 7) is None
+    (records,) = [some for some in world.coordinator.runtime.snapshot(0) if some]
+    (position,) = [one for one in records if (one[0] or b"") == POSITION_KEY]
+    assert original_of(UnreadRecord(*position)) is not None, "plain it would have won over it"
+
+
+POSITION_KEY = encode_position(GROUP, TopicKey("t", 0), CommittedOffset(0))[0]
+
+
+def test_positions_that_a_transaction_has_already_take_no_further_place() -> None:
+    world = World(partition_count=1)
+    most = tuple(TopicKey("t", number) for number in range(PENDING_MAX - 1))
+    assert commit(world, keys=most) is OK
+    assert commit(world, 6, keys=(most[0], most[1], TopicKey("u", 0))) is OK
+    assert commit(world, keys=(TopicKey("u", 1),)) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE

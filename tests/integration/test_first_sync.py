@@ -1,7 +1,8 @@
 """`replication.first_sync` in real processes: from where a new slave begins, and when it counts."""
 
 import contextlib
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
-from harness.workload import create_topic
-from tests.integration.clients import PATIENT, acked, send, send_all
-from tests.integration.layouts import WAIT_SECONDS, Layout, member_of
+from harness.workload import create_topic, read_all
+from reliability.faults.trials import QUICK_SESSIONS
+from tests.integration.clients import PATIENT, acked, check_all_acked, send, send_all
+from tests.integration.layouts import WAIT_SECONDS, Layout, member_of, run_penstock
 
 pytestmark = pytest.mark.process
 
@@ -24,10 +27,9 @@ SMALL_BATCHES = {**PATIENT, "batch.size": 2 * len(RECORD)}
 """A batch must fit into a segment, and waits while the disk makes the next one."""
 
 
-@contextlib.contextmanager
-def two_nodes(directory: Path, first_sync: str, *, replicas: int) -> Iterator[Layout]:
-    """Two nodes with small segments, the first of them the controller."""
-    settings: dict[str, dict[str, object]] = {
+def small_segments(first_sync: str) -> dict[str, dict[str, object]]:
+    """Settings with which some records fill several segments."""
+    return {
         "log": {
             "segment_bytes": SEGMENT_BYTES,
             "first_segment_bytes": SEGMENT_BYTES,
@@ -37,6 +39,12 @@ def two_nodes(directory: Path, first_sync: str, *, replicas: int) -> Iterator[La
         "broker": {"housekeeping_interval_ms": 200},
         "replication": {"first_sync": first_sync},
     }
+
+
+@contextlib.contextmanager
+def two_nodes(directory: Path, first_sync: str, *, replicas: int) -> Iterator[Layout]:
+    """Two nodes with small segments, the first of them the controller."""
+    settings = small_segments(first_sync)
     with Layout(directory) as layout:
         for peer_id in (1, 2):
             layout.add(peer_id, voters=(1,), replicas=replicas, settings=settings).launch()
@@ -124,3 +132,36 @@ def test_slaves_of_sets_that_nobody_has_written_to_get_in_step_and_take_over(
 def _are_all_in_step(layout: Layout) -> bool:
     sets = layout.status(via=1)["sets"]
     return bool(sets) and all(replica_set["sync_state_set"] == [1, 2] for replica_set in sets)
+
+
+def test_a_wiped_member_that_counts_at_once_leads_with_all_records(tmp_path: Path) -> None:
+    """Under `quorum` it may be elected for the end of its log: a part of it would lose the rest."""
+    values = [b"%8d" % number + RECORD for number in range(RECORDS)]
+    settings = small_segments("newest-segment")
+    settings |= {name: settings.get(name, {}) | more for name, more in QUICK_SESSIONS.items()}
+    with ClusterProcess(tmp_path, controllers=1, settings=settings) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1)
+        (found,) = [one for one in cluster.status()["sets"] if one["partition_count"]]
+        set_id, preferred = found["replica_set_id"], found["members"][0]["broker_id"]
+        config = str(cluster.nodes[preferred].config)
+        code, said = run_penstock("set", "policy", str(set_id), "quorum", "--config", config)
+        assert code == 0, said
+        check_all_acked(send(cluster.bootstrap, TOPIC, values, settings=SMALL_BATCHES), values)
+
+        def now() -> dict[str, Any]:
+            return next(one for one in cluster.status()["sets"] if one["replica_set_id"] == set_id)
+
+        def comes(holds: Callable[[dict[str, Any]], bool]) -> None:
+            assert wait_until(lambda: holds(now()), WAIT_SECONDS), cluster.log_tails()
+
+        cluster.nodes[preferred].kill()
+        comes(lambda one: preferred not in one["sync_state_set"] and one["master"] > 0)
+        for log in cluster.nodes[preferred].data.glob("set-*"):
+            shutil.rmtree(log)
+        cluster.nodes[preferred].launch()
+        comes(lambda one: preferred in one["sync_state_set"])
+        master = now()["master"]
+        cluster.nodes[master].kill()
+        comes(lambda one: one["master"] not in {-1, master})
+        polls = read_all(cluster.bootstrap, TOPIC, 1)
+        assert [offset for poll in polls for offset, _ in poll.records] == list(range(RECORDS))

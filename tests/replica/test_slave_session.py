@@ -368,3 +368,22 @@ def test_what_was_written_before_a_slave_began_is_verified_for_it_and_later_fram
     assert checked
     assert all(checked)
     assert not session.is_checked
+
+
+def test_only_who_can_not_be_elected_before_it_joins_begins_with_the_newest_segment() -> None:
+    outside = Leading(slaves=(SLAVE, 3), in_step=(SLAVE,))
+    assert outside.set.may_have_part(BrokerId(3))
+    assert not outside.set.may_have_part(BrokerId(SLAVE))
+    for kind in (PolicyKind.QUORUM, PolicyKind.K_OF_N):
+        counting = Leading(
+            slaves=(SLAVE, 3), in_step=(SLAVE,), policy=AckPolicy(kind=kind, required=2)
+        )
+        assert not counting.set.may_have_part(BrokerId(3))
+        assert not counting.set.may_count(BrokerId(3), Position(1))
+        assert counting.set.may_count(BrokerId(3), Position(0))
+        assert counting.set.may_count(BrokerId(SLAVE), Position(1)), "it was judged"
+        session = counting.greeted(slave=3)
+        session.begin(Begin(SET, EPOCH, Position(0), Position(1)))
+        refusal = counting.sent[-1]
+        assert isinstance(refusal, Refused)
+        assert (refusal.reason, session.is_closed) == (Reason.NOT_READY, True)

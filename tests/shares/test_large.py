@@ -168,3 +168,12 @@ def test_timers_give_runs_of_any_length_in_slices_and_nothing_early() -> None:
         found.update(range(*run))
     assert found == set(range(1_000, 201_000))
     assert timers.next_tick() is None
+
+
+def test_timers_count_the_offsets_that_are_left_of_a_run_taken_in_slices() -> None:
+    timers = Timers()
+    timers.add(5, 100, 10)
+    assert timers.pop_due(5, 3) == (100, 103)
+    assert (timers.offsets, timers.count) == (7, 1)
+    assert timers.pop_due(5, 7) == (103, 110)
+    assert (timers.offsets, timers.count) == (0, 0)

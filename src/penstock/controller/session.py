@@ -84,6 +84,9 @@ class SetReport:
     promised_to: ControllerEpoch = NOT_PROMISED
     """Controller epoch of the last one that probed the member or asked it to hand over, until it is
     released; see ProbeSets and PrepareTransfer. -1 if nothing is open."""
+    whole_from: int = 0
+    """From that position on (inclusive) the log has what its set keeps. Above 0 it was copied from
+    its master's newest segment on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ class FollowParts(NamedTuple):
     """Called when the master broke the protocol: the link has to be closed."""
     is_promised: Callable[[LeaderEpoch], bool] = lambda _: False
     """Whether a promise forbids acknowledgements in the mastership of that leader epoch."""
+    must_be_whole: Callable[[], bool] = lambda: False
+    """Whether the own log must have all that the set keeps, as it may be elected already."""
 
 
 class FollowStats:

@@ -259,6 +259,9 @@ class FollowedSet:
     # --- alignment -----------------------------------------------------------------------------
 
     def _align(self, answer: HelloAnswer) -> None:
+        if self._parts.must_be_whole() and self.member.log.reach.whole_from > 0:
+            self._begin_install("the own log is a part, and this member may be elected")
+            return
         config = self._parts.config
         is_new = self.member.log.end_position == self.member.log.start_position
         outcome = align(
@@ -356,7 +359,8 @@ class FollowedSet:
         self._install = SlaveInstall(
             self.member.log, self.replica_set_id, self.leader_epoch, send, self._installed
         )
-        newest_only = self._parts.config.first_sync is FirstSync.NEWEST
+        is_part_wanted = self._parts.config.first_sync is FirstSync.NEWEST
+        newest_only = is_part_wanted and not self._parts.must_be_whole()
         send(ManifestWanted(self.replica_set_id, self.leader_epoch, newest_only))
 
     def _installed(self, error: PlatformError | None) -> None:

@@ -20,7 +20,7 @@ from penstock.replica.handing_over import HandingOver
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replica.shape import shape_of
 from penstock.replica.shared_run import SharedRun
-from penstock.replica.slave_session import SlaveSession
+from penstock.replica.slave_session import A_PART, SlaveSession
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.lease import Lease
@@ -178,6 +178,20 @@ class MasterSet:
             return position == own.start_position == 0
         return own.start_position <= position <= common.start_position
 
+    def may_have_part(self, broker_id: BrokerId) -> bool:
+        """Whether a slave may copy the newest segment only: nobody elects it before it joins."""
+        membership = self.keeper.membership
+        return not membership.policy.counts_replicas and broker_id not in membership.effective
+
+    def may_count(self, broker_id: BrokerId, whole_from: Position) -> bool:
+        """Whether it does no harm that a log which is whole from there on counts.
+
+        Where copies on all replicas count, a part would be elected for the end that it has.
+        """
+        membership = self.keeper.membership
+        is_judged = broker_id in membership.committed or not membership.policy.counts_replicas
+        return is_judged or whole_from <= self.member.log.reach.kept_from
+
     def begun(self, session: SlaveSession) -> None:
         """Note that a slave's log is a prefix of the own one, durable up to where it begins."""
         own_log, now_ms = self.member.log, self._clock.monotonic_ms()
@@ -267,7 +281,17 @@ class MasterSet:
         for session in tuple(self.sessions.values()):
             if known.get(session.broker_id) != session.replica_id:
                 session.refuse(Reason.UNKNOWN_REPLICA, self.leader_epoch)
+        self._drop_parts()
         self._changed()
+
+    def _drop_parts(self) -> None:
+        """Let nothing count that parts of the log have acknowledged under another policy."""
+        for broker_id, slave in self.keeper.slaves.items():
+            if not self.may_count(broker_id, slave.whole_from):
+                self.member.confirm.forget(broker_id)
+                session = self.sessions.get(broker_id)
+                if session is not None and session.is_streaming:
+                    session.refuse(Reason.NOT_READY, self.leader_epoch, A_PART)
 
     def answered(self, outcome: Outcome) -> None:
         """Process the answer to a requested change."""

@@ -45,6 +45,9 @@ from penstock.storage.errors import NoFrameBegins
 
 log = logging.getLogger(__name__)
 
+A_PART = "its log is a part of what the set keeps, and the policy would count it"
+"""Why a slave has to copy the log again."""
+
 
 class Mastership(Protocol):
     """What a session calls in its mastership (master_set.py)."""
@@ -61,6 +64,12 @@ class Mastership(Protocol):
 
     def can_begin(self, shape: LogShape, position: Position) -> bool:
         """Whether a log of this shape, truncated to `position`, is a prefix of the own one."""
+
+    def may_have_part(self, broker_id: BrokerId) -> bool:
+        """Whether a slave may copy the newest segment only."""
+
+    def may_count(self, broker_id: BrokerId, whole_from: Position) -> bool:
+        """Whether it does no harm that a log which is whole from there on counts."""
 
     def begun(self, session: SlaveSession) -> None:
         """A slave is sent runs from now on."""
@@ -135,6 +144,9 @@ class SlaveSession:
         if not self.master_set.can_begin(self._shape, message.position):
             self.refuse(Reason.DIVERGED, self.leader_epoch)
             return
+        if not self.master_set.may_count(self.broker_id, message.whole_from):
+            self.refuse(Reason.NOT_READY, self.leader_epoch, A_PART)
+            return
         self._drop_base()
         self.is_streaming = True
         self.whole_from = message.whole_from
@@ -163,7 +175,8 @@ class SlaveSession:
         self._drop_base()
         self.master_set.base_wanted(self.broker_id)
         self._base = ServedBase(self.master_set.member.log, self, self._send, self._turns)
-        self._base.begin(is_newest_only=message.newest_only)
+        may_be_part = self.master_set.may_have_part(self.broker_id)
+        self._base.begin(is_newest_only=message.newest_only and may_be_part)
 
     def base_bytes_wanted(self, message: BaseBytesWanted) -> None:
         """Send raw bytes of the base."""

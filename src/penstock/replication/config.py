@@ -76,7 +76,8 @@ class ReplicationConfig:
     first_sync: FirstSync = FirstSync.EVERYTHING
     """Where a slave with an empty log begins. `newest-segment` copies little at first, but the
     slave joins the sync-state set, and can be elected, only once its master has deleted everything
-    older; where `log.level0_ms` or `log.level0_bytes` is set it copies everything.
+    older. It copies everything where `log.level0_ms` or `log.level0_bytes` is set, under `quorum`
+    and `k-of-n`, which elect members out of step too, and where it is in step already.
     (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000

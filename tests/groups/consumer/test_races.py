@@ -7,8 +7,12 @@ import pytest
 
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.assigned.waiting import Asked, Waiting
 from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.records import encode_group_key
 from penstock.kafka.handlers.groups import consumer_group_heartbeat as handler
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import SESSION_MS, TIMEOUT_MS, Club, Consumer, settle
@@ -360,3 +364,52 @@ def test_a_session_that_ends_while_the_last_heartbeat_is_written_is_over() -> No
     club.journal.confirm()
     club.journal.confirm()
     assert club.members() == []
+
+
+def test_a_session_that_ends_while_a_heartbeat_is_written_is_over_also_where_work_takes_turns() -> (
+    None
+):
+    club = Club(has_turns=True)
+    club.cluster.create("t", 2)
+    answers = club.enter("m", "t")
+    club.all_turns()
+    (joined,) = answers
+    club.journal.is_prompt = False
+    club.beat_as("m", joined.member_epoch, topics=("t", "u"))
+    club.all_turns()
+    club.pass_ms(SESSION_MS + 1)
+    club.all_turns()
+    for _ in range(2):
+        club.journal.confirm()
+        club.all_turns()
+    assert club.members() == []
+
+
+def test_a_request_waits_behind_one_of_its_instance_that_waits_itself() -> None:
+    queue: Waiting[ConsumerHeartbeat] = Waiting(lambda _: None)
+    due = DeadlineKey(DeadlineKind.SESSION, GROUP, "m")
+    beats = {
+        member: ConsumerHeartbeat(
+            group_id=GROUP,
+            member_id=member,
+            member_epoch=0,
+            client_id="c",
+            client_host="h",
+            instance_id="i",
+        )
+        for member in ("m", "n")
+    }
+    queue.put(Asked("m", None, lambda _: None, due=due))
+    for member, beat in beats.items():
+        queue.put(Asked(member, beat, lambda _: None))
+    taken = [[one.member_id for one in queue.take_batch()] for _ in range(3)]
+    assert taken == [["m"], ["m"], ["n"]]
+
+
+def test_a_tombstone_of_what_the_group_was_before_leaves_what_it_is_now() -> None:
+    club = Club(partition_count=1)
+    club.cluster.create("t", 2)
+    club.entered("m", "t")
+    club.journal.logs[0].append((encode_group_key(GROUP), None))
+    club.restart()
+    assert club.members() == ["m"]

@@ -10,6 +10,7 @@ preferred master, a member in the old master's rack, the order of the members.
 
 How many must answer: one where every member of the sync-state set holds every confirmed record;
 otherwise `candidates - copies_held + 1`, so that at least one of them holds each (see `overlap`).
+A member outside the sync-state set whose log is only a part of what the set keeps has not answered.
 
 The new sync-state set. Under `all` (and `async-may-lose`, which promises nothing): the members of
 the old one that answered, since each holds every confirmed byte by definition. Under the other
@@ -95,7 +96,7 @@ def choose_master(ballot: Ballot) -> Choice:
     pool = replica_set.replicas if ballot.is_unclean else replica_set.candidates
     if any(one in pool for one in ballot.waiting):
         return NeedMoreAnswers()
-    answered = [one for one in pool if one in ballot.reports]
+    answered = [one for one in pool if _counts(ballot, one)]
     needed = 1 if ballot.is_unclean else answers_needed(replica_set)
     if len(answered) < needed:
         return NoCandidate(_too_few(replica_set, pool, answered, needed))
@@ -108,6 +109,18 @@ def choose_master(ballot: Ballot) -> Choice:
     in_step = _sync_state_set(ballot, answered, winner)
     invariant(winner in in_step, "an elected master is in step", master=winner, in_step=in_step)
     return Elected(master=winner, sync_state_set=in_step)
+
+
+def _counts(ballot: Ballot, broker_id: BrokerId) -> bool:
+    """Whether a member has answered with a log that tells what is confirmed.
+
+    A log that is a part of what the set keeps may end where the longest one ends.
+    """
+    report = ballot.reports.get(broker_id)
+    if report is None:
+        return False
+    is_part = report.whole_from > 0 and ballot.replica_set.must_be_whole(broker_id)
+    return ballot.is_unclean or not is_part
 
 
 def _log(report: SetReport) -> tuple[int, int]:

@@ -145,6 +145,12 @@ class ReplicaSetImage:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica in self.sync_state_set)
 
+    def must_be_whole(self, broker_id: BrokerId) -> bool:
+        """Whether this member's copies count, and it may be elected, before anybody has judged
+        that its log has all that the set keeps.
+        """
+        return self.policy.counts_replicas and broker_id not in self.sync_state_set
+
     def may_have_lost(self, log_epoch: LeaderEpoch) -> bool:
         """Whether a log that ends in that leader epoch may hold records that the set has lost.
 

@@ -358,6 +358,7 @@ class SetDriver:
             may_cut_confirmed=self._may_cut_confirmed,
             on_offence=partial(manager.client.on_offence, wish.master_id),
             is_promised=self._may_not_acknowledge,
+            must_be_whole=partial(manager.must_be_whole, self.replica_set_id),
         )
         followed = self.followed = FollowedSet(
             member, wish.leader_epoch, parts, manager.follow_stats
