@@ -14,6 +14,7 @@
     halves      half messages of transactions, and their producers
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
+    unpacking   whose turn it is to have many messages, or compressed ones, read
 
 Source: ours. The broker does not know its fronts.
 """
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
+from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
@@ -78,6 +80,7 @@ class RemotingFront:
         self.held = HeldRequests(broker.scheduler)
         self.compiled = CompiledExpressions()
         self.filtering = Filtering(broker.turns, spawn)
+        self.unpacking = LookUps(broker.scheduler, broker.clock)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
         self._told: dict[str, None] = {}
