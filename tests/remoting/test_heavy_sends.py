@@ -148,7 +148,7 @@ def test_a_batch_of_many_messages_is_stored_whole_in_short_turns(
     answer, turns = longest_turn(node, lambda: remote.ask(BATCH, sent(topic), batch))
     assert answer.code == SUCCESS
     assert 0 < turns.longest < 2 * CALLS_MAX, turns.begun_in
-    found = []
+    found: list[bytes] = []
     while len(found) < 3_000:
         found += [bytes(one.body) for one in pull(remote, topic, len(found), maxMsgNums=1_000)]
     assert found == [b"%d" % one for one in range(3_000)]

@@ -22,13 +22,14 @@ Source: ours. The broker does not know its fronts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.broker.turns import Pace
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
@@ -139,7 +140,12 @@ class RemotingFront:
 
     def _tell(self) -> None:
         told, self._told = self._told, {}
-        for group in told:
+        self.spawn("members of groups are told", self._tell_all(told))
+
+    async def _tell_all(self, groups: Iterable[str]) -> None:
+        """Tell members, some in a turn: there may be thousands of groups, and of members."""
+        pace = Pace(self.broker.turns)
+        for group in groups:
             notice = Command(
                 code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
                 fields={"consumerGroup": group},
@@ -147,7 +153,9 @@ class RemotingFront:
             )
             frame = encode_frame(notice)
             for connection in self.members.connections(group):
-                connection.reserve().send(frame)
+                await pace.step()
+                if not connection.is_closed:
+                    connection.reserve().send(frame)
 
     def on_close(self, connection: Connection) -> None:
         """Forget a client whose connection has ended."""

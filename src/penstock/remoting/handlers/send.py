@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
+from penstock.remoting.config import LISTENER_NAME
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, find_topic, led_queue
@@ -77,7 +78,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     command = command._replace(body=b"")
 
     async def work() -> None:
-        many = await many_messages(context.broker, kept)
+        turns = context.broker.stats.turns_of(LISTENER_NAME, RequestCode(command.code).name)
+        many = await many_messages(context.broker, kept, turns)
         _store(context, command, reply, found, many)
 
     def begin(over: Callable[[], None]) -> None:

@@ -34,6 +34,7 @@ from penstock.remoting.wire.body_codec import COMPRESSED, plain_body, plain_body
 from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX, VALUE_END, read_properties
 
 if TYPE_CHECKING:
+    from penstock.broker.api_stats import LongestTurn
     from penstock.broker.append.batch_rules import BatchRules
     from penstock.broker.broker import Broker
     from penstock.remoting.wire.message import Host
@@ -116,12 +117,12 @@ def _small_batch(sent: SentBody) -> ReadMessages | None:
     return _finished(_records(sent, messages))
 
 
-async def many_messages(broker: Broker, sent: SentBody) -> ReadMessages:
+async def many_messages(broker: Broker, sent: SentBody, turns: LongestTurn) -> ReadMessages:
     """Return the messages, whatever the work. Raises what `few_messages` does."""
-    messages = await broker.turns.run(_decoded(sent), _untimed)
+    messages = await broker.turns.run(_decoded(sent), turns.note)
     if sent.is_compressed:
         messages = await _unpacked(broker, sent, messages)
-    return await broker.turns.run(_records(sent, messages), _untimed)
+    return await broker.turns.run(_records(sent, messages), turns.note)
 
 
 def _decoded(sent: SentBody) -> Generator[None, None, list[BatchedMessage]]:
@@ -231,7 +232,3 @@ def _finished(slices: Generator[None, None, ReadMessages]) -> ReadMessages:
         except StopIteration as end:
             read: ReadMessages = end.value
             return read
-
-
-def _untimed(microseconds: int) -> None:
-    """Turns of a send are short."""
