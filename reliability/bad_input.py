@@ -1,10 +1,11 @@
 """Do bad frames harm a node, its memory, or anybody else who uses it?
 
 `python -m reliability.bad_input --frames 1000000 --seed 1 [--parts NAME,...]`: frames of the whole
-grammar against one node and against a cluster of three, on the Kafka, HTTP and peers' ports, while
-a good client writes and asks. Runs add up: the next one goes on where the seed was left, and
-`--fresh` forgets what was. `--floods` measures floods of whole connections instead, `--attacks`
-attacks on the loop and the memory beside a client of 50 records a second (`--quick`: shorter).
+grammar against one node and against a cluster of three, on the Kafka, gRPC, remoting, HTTP and
+peers' ports, while a good client writes and asks. Runs add up: the next one goes on where the seed
+was left, and `--fresh` forgets what was. `--floods` measures floods of whole connections instead,
+`--attacks` attacks on the loop and the memory beside a client of 50 records a second (`--quick`:
+shorter).
 
 Exit code 1 when a promise was broken; the frames that did it are printed as hex with their seed.
 """

@@ -31,6 +31,9 @@ class Aim(NamedTuple):
     ha: Address = NOWHERE
     secret: bytes = b""
     """Of a cluster: where its peers dial, and what they know."""
+    remoting: Address = NOWHERE
+    grpc: Address = NOWHERE
+    """The ports for RocketMQ's clients, where they are attacked."""
 
 
 Attack = Callable[[Aim], contextlib.AbstractContextManager[object]]

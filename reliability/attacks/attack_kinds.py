@@ -12,6 +12,7 @@
     (attack_settings.py) changes of metadata: settings, lists of 32 kB, topics that are validated
     (attack_transactions.py) transactions: their ids, partitions, time-outs, and questions
     (attack_shares.py)   share groups, streams groups, and groups that change protocol
+    (attack_remoting.py) the ports of RocketMQ's clients
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
 
@@ -37,6 +38,7 @@ from reliability.attacks.attack_frames import (
     request,
 )
 from reliability.attacks.attack_kept import KEPT, find_coordinator
+from reliability.attacks.attack_remoting import BY_CODE, REMOTING
 from reliability.attacks.attack_settings import SETTINGS
 from reliability.attacks.attack_shares import SHARES
 from reliability.attacks.attack_transactions import TRANSACTIONS
@@ -189,4 +191,5 @@ NAMED: dict[str, Attack] = {
     "refusals": _refusals,
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
-ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | BY_API
+AT_ROCKETMQ = REMOTING | BY_CODE
+ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | BY_API | AT_ROCKETMQ

@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
@@ -22,9 +23,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, Producer
 
 from harness.bad_input.callers import purposes_of
+from harness.bad_input.grpc_frames import TOPIC as GRPC_TOPIC
+from harness.bad_input.remoting_schemas import TOPIC as REMOTING_TOPIC
 from harness.cluster import ClusterProcess, get_page
 from harness.machine import commit
 from harness.node import LOOPBACK, NodeProcess
+from harness.ports import free_port
 from harness.results import publish
 from harness.warm_memory import warm_memory
 from penstock.net.limits import NetLimits
@@ -36,6 +40,7 @@ from reliability.attacks.attack_good import TOPIC, SteadyClient
 from reliability.attacks.attack_kept import OWN_TOPIC, STAYS
 from reliability.attacks.attack_kinds import (
     API,
+    AT_ROCKETMQ,
     ATTACKS,
     FULL,
     NAMED,
@@ -44,6 +49,7 @@ from reliability.attacks.attack_kinds import (
     WIDE_TOPICS,
 )
 from reliability.attacks.attack_peers import AT_A_CONTROLLER, KNOW_THE_SECRET, PEERS
+from reliability.attacks.attack_remoting import BY_CODE, MESSAGES_STAY
 from reliability.attacks.attack_shares import GROUPS_STAY, SHARED_TOPIC
 from reliability.attacks.attack_transactions import IDS_STAY, OWN_TOPICS
 from reliability.attacks.attack_turns import TurnWatch
@@ -69,6 +75,8 @@ WARM_BYTES = 1 << 30
 """What an attack makes a node and the system take; else the host's way of lending is measured."""
 SETTLE_SECONDS = 0.5
 HEALTH_SECONDS = 0.5
+ROCKETMQ_PORTS = frozenset({"remoting", "grpc"})
+"""Parts of the settings of a node that is attacked there."""
 _MIB = 1 << 20
 
 
@@ -96,7 +104,8 @@ class Steps(NamedTuple):
 
 ONE_API = Spans(quiet=8.0, attack=10.0)
 """There are dozens of these, each much like the next."""
-SHORT = (API, *PEERS)
+SHORT = (API, *PEERS, *BY_CODE)
+MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY
 QUICK = Spans(quiet=4.0, attack=6.0, after=8.0, wide_partitions=200)
 
 
@@ -144,7 +153,10 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             with ClusterProcess(Path(directory), controllers=int(name.endswith(APART))) as cluster:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
-        with NodeProcess(Path(directory), settings={"broker": {"client_metrics": True}}) as node:
+        parts = ROCKETMQ_PORTS if kind in AT_ROCKETMQ else ()
+        settings: dict[str, dict[str, object]] = {part: {"port": free_port()} for part in parts}
+        settings["broker"] = {"client_metrics": True}
+        with NodeProcess(Path(directory), settings=settings) as node:
             return _attacked(name, kind, [node], None, spans)
 
 
@@ -203,10 +215,18 @@ def _aim(
         apart = cluster.controllers.values()
         target = next(iter(apart), None) or cluster.nodes[cluster.leader_of(TOPIC)]
     kafka, metrics = (LOOPBACK, target.port), (LOOPBACK, target.metrics_port)
-    aim = Aim(kafka, metrics, spans.wide_partitions)
+    settings = tomllib.loads(target.config.read_text("utf-8"))
+    ports = {part: settings.get(part, {}).get("port", 0) for part in ROCKETMQ_PORTS}
+    aim = Aim(
+        kafka,
+        metrics,
+        spans.wide_partitions,
+        remoting=(LOOPBACK, ports["remoting"]),
+        grpc=(LOOPBACK, ports["grpc"]),
+    )
     if cluster is not None:
-        ports = purposes_of(target)
-        aim = aim._replace(controller=ports[b"raft"], ha=ports[b"ha"], secret=cluster.secret)
+        peers = purposes_of(target)
+        aim = aim._replace(controller=peers[b"raft"], ha=peers[b"ha"], secret=cluster.secret)
     return target, aim
 
 
@@ -229,7 +249,7 @@ def _missed(row: dict[str, Any], good: SteadyClient, nodes: list[NodeProcess]) -
         problems.append(f"p99 is {ratio:.1f} x quiet")
     if row["peak MiB"] > budget:
         problems.append(f"{row['peak MiB']} MiB above quiet, of a budget of {budget:.0f}")
-    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in STAYS | IDS_STAY | GROUPS_STAY:
+    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in MEANT_TO_STAY:
         problems.append(f"{row['left MiB']} MiB not given back")
     if float(row["longest turn"].split()[-2]) > GAP_MS_MAX:
         problems.append(f"{row['longest turn']} at once")
@@ -251,6 +271,8 @@ def _prepare(kind: str, bootstrap: str, spans: Spans, replicas: int) -> None:
         topics = [NewTopic(f"{WIDE}-{one}", width, replicas) for one in range(WIDE_TOPICS)]
     elif kind in OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC:
         topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC)[kind], replicas)]
+    elif kind in AT_ROCKETMQ:
+        topics = [NewTopic(name, 4, replicas) for name in (REMOTING_TOPIC, GRPC_TOPIC)]
     elif kind == "deaf":
         topics = [NewTopic(FULL, 1, replicas)]
     if topics:

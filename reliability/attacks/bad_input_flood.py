@@ -25,6 +25,8 @@ from harness.bad_input.grpc_frames import grpc_frames
 from harness.bad_input.grpc_sender import call_grpc
 from harness.bad_input.http_requests import http_frames
 from harness.bad_input.peers import STRANGER_ID, stranger_frames
+from harness.bad_input.remoting_frames import remoting_frames
+from harness.bad_input.remoting_sender import call_remoting
 from harness.bad_input.sender import Sender, Tally
 from harness.bad_input.sweeps import swept_frames
 
@@ -34,7 +36,7 @@ THREADS = 4
 JOB_FRAMES = 400
 NODES_NICENESS, SENDERS_NICENESS = -10, 10
 
-KAFKA, SWEEP, HTTP, GRPC = "kafka", "sweep", "http", "grpc"
+KAFKA, SWEEP, HTTP, GRPC, REMOTING = "kafka", "sweep", "http", "grpc", "remoting"
 STRANGER, MEMBER = "stranger", "member"
 
 
@@ -101,6 +103,8 @@ def _lane(job: Job, lane: int) -> Tally:
             call(address, http_frames(seed, share, first), tally)
         case "grpc":
             call_grpc(address, grpc_frames(seed, share, first), tally)
+        case "remoting":
+            call_remoting(address, remoting_frames(seed, share, first), tally)
         case "stranger":
             call(address, stranger_frames(seed, share, first), tally)
         case "member":

@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from harness.bad_input.callers import purposes_of
 from harness.bad_input.grpc_frames import TOPIC
+from harness.bad_input.remoting_schemas import TOPIC as REMOTING_TOPIC
 from harness.bad_input.sender import Tally
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
@@ -24,6 +25,7 @@ from reliability.attacks.bad_input_flood import (
     HTTP,
     KAFKA,
     MEMBER,
+    REMOTING,
     STRANGER,
     SWEEP,
     Flood,
@@ -83,6 +85,16 @@ def _grpc_node(directory: Path) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
+def _remoting_node(directory: Path) -> Iterator[Place]:
+    port = free_port()
+    settings = ANY_CONNECTIONS | {"remoting": {"port": port}}
+    with NodeProcess(directory, settings=settings) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic(REMOTING_TOPIC, 4, 1)])[REMOTING_TOPIC].result(UNTIL_SECONDS)
+        yield Place([node], node.bootstrap, Target(REMOTING, ((LOOPBACK, port),)))
+
+
+@contextlib.contextmanager
 def _three_nodes(directory: Path, kind: str) -> Iterator[Place]:
     with ClusterProcess(directory, settings=ANY_CONNECTIONS) as cluster:
         processes = list(cluster.processes.values())
@@ -103,10 +115,11 @@ def _target(cluster: ClusterProcess, kind: str) -> Target:
 PARTS = {
     part.name: part
     for part in (
-        Part("one-kafka", 0.66, RATE, lambda directory: _one_node(directory, KAFKA)),
+        Part("one-kafka", 0.62, RATE, lambda directory: _one_node(directory, KAFKA)),
         Part("one-sweep", 0.05, RATE, lambda directory: _one_node(directory, SWEEP)),
         Part("one-http", 0.01, HTTP_RATE, lambda directory: _one_node(directory, HTTP)),
         Part("one-grpc", 0.04, SIDE_RATE, _grpc_node),
+        Part("one-remoting", 0.04, SIDE_RATE, _remoting_node),
         Part("three-kafka", 0.20, RATE, lambda directory: _three_nodes(directory, KAFKA)),
         Part(
             "three-strangers", 0.015, SIDE_RATE, lambda directory: _three_nodes(directory, STRANGER)

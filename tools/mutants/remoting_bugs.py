@@ -109,7 +109,11 @@ MUTANTS = (
         "remoting-queues-of-all-sets",
         AREA,
         "a queue's number depends on partitions of other sets",
-        ("remoting/queues.py", "Queue(set_id, len(of_set))", "Queue(set_id, partition)"),
+        (
+            "remoting/queues.py",
+            "self._numbers.append(len(of_set))",
+            "self._numbers.append(partition)",
+        ),
         kind=Kind.RANGE,
         near=ROUTES,
     ),
@@ -198,7 +202,7 @@ MUTANTS = (
         "a small message takes all memory when it is decompressed",
         (
             "remoting/wire/body_codec.py",
-            "inflating.decompress(body, limit)",
+            "inflating.decompress(body, max(limit, 1))",
             "inflating.decompress(body)",
         ),
         kind=Kind.GUARD,
@@ -290,7 +294,7 @@ MUTANTS = (
         "a delayed message is delivered at once",
         (
             "remoting/handlers/send.py",
-            "    elif levels[0]:\n",
+            "    elif level:\n",
             "    elif False:\n",
         ),
         kind=Kind.GUARD,

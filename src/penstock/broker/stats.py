@@ -28,6 +28,7 @@ class BrokerStats:
         "fetch_wakes",
         "fetches_parked",
         "loop_delay",
+        "other_turns",
         "produce_timeouts",
         "reads_ahead_dropped",
         "reads_ahead_used",
@@ -45,6 +46,8 @@ class BrokerStats:
         self.bytes_fetched = 0
         self.fetch_cold_reads = 0
         self.fetches_parked = 0
+        self.other_turns: dict[str, LongestTurn] = {}
+        """Of requests that are not Kafka's; the names begin with those of their protocols."""
         self.fetch_wakes = LongestTurn("FetchWakes")
         """Parked fetches that looked again, in portions (fetch/wakes.py)."""
         self.reads_ahead_used = 0
@@ -59,7 +62,16 @@ class BrokerStats:
         """What is known of holding the loop: each API, and what no request begins."""
         for api in self.by_api.values():
             yield api.turns
+        yield from self.other_turns.values()
         yield self.fetch_wakes
+
+    def turns_of(self, protocol: str, name: str) -> LongestTurn:
+        """Return the longest turns of a kind of request that is not Kafka's (bounded sets)."""
+        named = f"{protocol}.{name}"
+        found = self.other_turns.get(named)
+        if found is None:
+            found = self.other_turns[named] = LongestTurn(named)
+        return found
 
     def count_refused(self, reason: str) -> None:
         """Count a batch that was refused; `reason` is an error code's name (bounded set)."""

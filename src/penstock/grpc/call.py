@@ -20,6 +20,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Buffer
 from penstock.broker.metering import Kind, meter_of
 from penstock.grpc import answers
+from penstock.grpc.config import LISTENER_NAME
 from penstock.grpc.error_map import status_of
 from penstock.grpc.errors import CallFault
 from penstock.grpc.inflating import NotGzip, TooLarge, inflate
@@ -166,9 +167,13 @@ class Call:
             return True  # the caller refuses it: two messages where one is to be
         else:
             self._begin_to_count(size)
+        broker = self.client.broker
+        begun_us = broker.clock.monotonic_us()
         try:
             self.method.handle(self, message)
         finally:
+            turns = broker.stats.turns_of(LISTENER_NAME, self.method.name)
+            turns.note(broker.clock.monotonic_us() - begun_us)
             if self._meter is not None:
                 self._meter.handled()
         return True

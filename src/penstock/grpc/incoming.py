@@ -55,10 +55,15 @@ _SECONDS_MAX: Final = 1 << 40
 _CONTROL: Final = frozenset(map(chr, [*range(32), 127]))
 
 
-def checked_records(client: GrpcClient, messages: Iterable[Message]) -> list[Record]:
-    """Return the records of the messages of a request. Raises Refused."""
+def checked_records(
+    client: GrpcClient, messages: Iterable[Message], batch_bytes_max: int
+) -> list[Record]:
+    """Return the records of the messages of a request. Raises Refused.
+
+    They are one batch, so nothing is unpacked beyond what their topic permits of that.
+    """
     records: list[Record] = []
-    left = BODY_BYTES_MAX
+    left = min(BODY_BYTES_MAX, batch_bytes_max)
     for message in messages:
         record = _checked_record(client, message, left)
         left -= len(record.value or b"")
@@ -83,7 +88,7 @@ def _checked_record(client: GrpcClient, message: Message, bytes_max: int) -> Rec
 
 def _body(message: Message, system: SystemProperties, bytes_max: int) -> bytes:
     body = message.body
-    told = f"the bodies of a request have more than {BODY_BYTES_MAX} bytes"
+    told = f"the bodies of a request have more than {bytes_max} bytes that are left for them"
     if system.body_encoding == Encoding.GZIP:
         try:
             body = inflate(body, bytes_max)

@@ -22,7 +22,8 @@ from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.metering import Kind, RequestMeter
 from penstock.net.connection import Connection
-from penstock.remoting.errors import MalformedFrame
+from penstock.remoting.config import LISTENER_NAME
+from penstock.remoting.errors import MalformedBody, MalformedFrame
 from penstock.remoting.front import OTHER, RemotingFront
 from penstock.remoting.handlers import (
     acks,
@@ -50,6 +51,10 @@ log = logging.getLogger(__name__)
 UNANSWERED_MAX: Final = 20_000
 """Requests of one connection. A consumer has one pull for each of its queues, and an asynchronous
 producer of Java 10,000 sends at most; each takes about 1 KiB beside its message."""
+
+BODY_BYTES_MAX: Final = 1 << 20
+"""Of requests without messages: some milliseconds of JSON. A lock of 2,000 queues has 0.7 MB with
+names of the greatest length."""
 
 LENGTH_BYTES: Final = 4
 """Before each frame."""
@@ -85,6 +90,10 @@ class RemotingDispatcher:
         self._handlers: dict[int, Handle] = {
             code: module.handle for module in _MODULES for code in module.CODES
         }
+        stats = front.broker.stats
+        self._turns = {
+            code: stats.turns_of(LISTENER_NAME, RequestCode(code).name) for code in self._handlers
+        }
         missing = self._handlers.keys() - NEEDS.keys()
         assert not missing, f"{missing}: without rows in remoting/needs.py"
 
@@ -116,6 +125,9 @@ class RemotingDispatcher:
             reply(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=told)
         elif context.unanswered > UNANSWERED_MAX:
             reply(code=ResponseCode.SYSTEM_BUSY, remark="too many requests are unanswered")
+        elif len(command.body) > BODY_BYTES_MAX and command.code not in send.CODES:
+            told = f"a body of {len(command.body)} bytes, at most {BODY_BYTES_MAX}"
+            reply.fail(MalformedBody(told))
         else:
             self._call(handle, context, command, reply)
         if context.meter is not None:
@@ -136,6 +148,8 @@ class RemotingDispatcher:
     def _call(
         self, handle: Handle, context: RemotingContext, command: Command, reply: Reply
     ) -> None:
+        clock, turns = self._front.broker.clock, self._turns[command.code]
+        begun_us = clock.monotonic_us()
         try:
             handle(context, command, reply)
         except InvariantViolation:
@@ -146,3 +160,5 @@ class RemotingDispatcher:
             log.exception("code=%d client: %s; unhandled", command.code, context.host)
             self._front.broker.stats.count_request_error("unhandled")
             context.connection.close("internal error")
+        finally:
+            turns.note(clock.monotonic_us() - begun_us)

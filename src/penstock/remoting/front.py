@@ -14,6 +14,7 @@
     halves      half messages of transactions, and their producers
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
+    unpacking   whose turn it is to have many messages, or compressed ones, read
 
 Source: ours. The broker does not know its fronts.
 """
@@ -21,12 +22,14 @@ Source: ours. The broker does not know its fronts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
+from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.broker.turns import Pace
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
@@ -78,6 +81,7 @@ class RemotingFront:
         self.held = HeldRequests(broker.scheduler)
         self.compiled = CompiledExpressions()
         self.filtering = Filtering(broker.turns, spawn)
+        self.unpacking = LookUps(broker.scheduler, broker.clock)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
         self._told: dict[str, None] = {}
@@ -136,7 +140,12 @@ class RemotingFront:
 
     def _tell(self) -> None:
         told, self._told = self._told, {}
-        for group in told:
+        self.spawn("members of groups are told", self._tell_all(told))
+
+    async def _tell_all(self, groups: Iterable[str]) -> None:
+        """Tell members, some in a turn: there may be thousands of groups, and of members."""
+        pace = Pace(self.broker.turns)
+        for group in groups:
             notice = Command(
                 code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
                 fields={"consumerGroup": group},
@@ -144,7 +153,9 @@ class RemotingFront:
             )
             frame = encode_frame(notice)
             for connection in self.members.connections(group):
-                connection.reserve().send(frame)
+                await pace.step()
+                if not connection.is_closed:
+                    connection.reserve().send(frame)
 
     def on_close(self, connection: Connection) -> None:
         """Forget a client whose connection has ended."""

@@ -12,6 +12,7 @@ Source: RocketMQ `MessageDecoder.createMessageId`, `UtilAll.bytes2string` (capit
 Departure: the locator. RocketMQ's position belongs to one broker's files.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -29,7 +30,7 @@ NOT_ADDRESSABLE: Final = (1 << 63) - 1
 """The locator of a place whose numbers do not fit; nothing can be looked up by it."""
 
 _DERIVED = Struct(">IIQ")
-_PORT_AND_LOCATOR = Struct(">IQ")
+_PORT_AND_LOCATOR, _PORT = Struct(">IQ"), Struct(">I")
 
 
 class Located(NamedTuple):
@@ -67,6 +68,12 @@ def located(locator: int) -> Located | None:
 def offset_id(host: Host, locator: int) -> str:
     """Return the id under which a broker knows a message."""
     return (host.address + _PORT_AND_LOCATOR.pack(host.port, locator)).hex().upper()
+
+
+def offset_ids(host: Host, locators: Iterable[int]) -> str:
+    """Return the ids of several messages, between commas; a batch may have thousands."""
+    begin = (host.address + _PORT.pack(host.port)).hex().upper()
+    return ",".join([f"{begin}{one:016X}" for one in locators])
 
 
 def read_offset_id(text: str) -> tuple[Host, int]:

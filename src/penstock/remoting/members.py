@@ -107,8 +107,7 @@ class GroupMembers(Generic[ConnectionT]):
 
     def client_of(self, group_name: str, connection: ConnectionT) -> str | None:
         """Return the id of a group's member that was last heard on a connection."""
-        places = self._places.get(connection, ())
-        return next((client for group, client in places if group == group_name), None)
+        return self._heard.get((connection, group_name))
 
     def connections(self, group_name: str) -> list[ConnectionT]:
         """Return the connections of a group's members, each once."""

@@ -29,15 +29,16 @@ class Queue(NamedTuple):
 class TopicQueues:
     """The queues of one topic; to be made anew when it gets partitions."""
 
-    __slots__ = ("_of_set", "_queues")
+    __slots__ = ("_numbers", "_of_set", "_set_ids")
 
     def __init__(self, set_ids: Sequence[ReplicaSetId]) -> None:
         """`set_ids` are the replica sets of the partitions, in order."""
         self._of_set: dict[ReplicaSetId, list[int]] = {}
-        self._queues: list[Queue] = []
+        self._set_ids = set_ids
+        self._numbers: list[int] = []
         for partition, set_id in enumerate(set_ids):
             of_set = self._of_set.setdefault(set_id, [])
-            self._queues.append(Queue(set_id, len(of_set)))
+            self._numbers.append(len(of_set))
             of_set.append(partition)
 
     def partition(self, queue: Queue) -> int | None:
@@ -47,7 +48,7 @@ class TopicQueues:
 
     def queue(self, partition: int) -> Queue:
         """Return the queue of a partition that the topic has."""
-        return self._queues[partition]
+        return Queue(self._set_ids[partition], self._numbers[partition])
 
     def counts(self) -> dict[ReplicaSetId, int]:
         """Return how many queues each replica set has, ordered by their first partition."""

@@ -42,11 +42,13 @@ class Sent(NamedTuple):
 
     records: Sequence[Record]
     done: Done
+    known_size: int = 0
+    """An upper bound of their bytes, where somebody has counted: a batch may have thousands."""
 
     @property
     def size_max(self) -> int:
         """An upper bound of their bytes."""
-        return sum(map(record_bytes_max, self.records))
+        return self.known_size or sum(map(record_bytes_max, self.records))
 
 
 class Waiting(NamedTuple):

@@ -22,6 +22,8 @@ _TAG: Final = "TAG"
 _SQL: Final = "SQL92"
 TAGS_MAX: Final = 1_000
 """Tags of an expression; each costs memory for as long as its pull waits."""
+TAGS_CHARACTERS_MAX: Final = 256 << 10
+"""Of such an expression, before it is taken apart."""
 
 
 class TagFilter(NamedTuple):
@@ -81,6 +83,8 @@ def read_filter(expression: str, kind: str, compiled: CompiledExpressions) -> Me
         raise MalformedBody(f"expressions of kind {kind[:20]} are not known, use {_TAG} or {_SQL}")
     if expression in {_ALL, ""}:
         return EVERYTHING
+    if len(expression) > TAGS_CHARACTERS_MAX:
+        raise MalformedBody(f"an expression of {len(expression)} characters")
     tags = [tag for part in expression.split(_OR) if (tag := part.strip())]
     if not 0 < len(tags) <= TAGS_MAX:
         raise MalformedBody(f"an expression of {len(tags)} tags")

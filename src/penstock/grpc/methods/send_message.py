@@ -64,7 +64,7 @@ def _handle(call: Call, message: bytes) -> None:
     groups = {one.system_properties.message_group for one in messages if one.system_properties}
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
-    records = checked_records(call.client, messages)
+    records = checked_records(call.client, messages, topic.rules.max_message_bytes)
     hosted = _partition(call, topic, messages[0])
     call.about(hosted, records=len(messages), payload=sum(len(one.body) for one in messages))
     ids = [_system(one).message_id for one in messages]

@@ -147,8 +147,9 @@ class NodeCollector(Collector):
         turns = GaugeMetricFamily(
             "penstock_loop_longest_turn_seconds",
             "The longest time that an API held the loop at once, in the last one to two minutes; "
-            "`FetchWakes` are parked fetches that read again. By the clock: time in which other "
-            "processes had its processor counts.",
+            "`FetchWakes` are parked fetches that read again, `remoting.` and `grpc.` begin the "
+            "names of requests of RocketMQ's clients. By the clock: time in which other processes "
+            "had its processor counts.",
             labels=["api"],
         )
         for api in self._broker.stats.by_api.values():

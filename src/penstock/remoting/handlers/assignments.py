@@ -41,6 +41,8 @@ CODES: Final = (RequestCode.QUERY_ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MO
 _POP, _PULL, _BROADCASTING = "POP", "PULL", "BROADCASTING"
 TOPICS_MAX: Final = 1_000
 """Topics that a group pops."""
+ENCODED_AT_ONCE: Final = 500
+"""Queues of an answer in one turn: a topic may have 10,000."""
 NO_KEYS: Final = ""
 
 T = TypeVar("T")
@@ -85,7 +87,7 @@ def _assign(context: RemotingContext, asked: _Asked, reply: Reply) -> None:
     queues = context.front.queues_of(topic.topic_id, tuple(topic.placed))
     is_popped = asked.topic in popped_topics(context, asked.consumer_group)
     brokers = {broker_name(set_id): count for set_id, count in queues.counts().items()}
-    every = [(name, queue) for name, count in brokers.items() for queue in range(count)]
+    every = [(name, queue) for name in sorted(brokers) for queue in range(brokers[name])]
     found: Sequence[tuple[str, int]] | None
     if is_popped and asked.message_model != _BROADCASTING:
         found = [(name, ANY_QUEUE) for name in brokers]
@@ -97,14 +99,34 @@ def _assign(context: RemotingContext, asked: _Asked, reply: Reply) -> None:
     if found is None:
         raise MalformedBody(f"no strategy is named {asked.strategy_name[:20]}: AVG, AVG_BY_CIRCLE")
     mode = _POP if is_popped and asked.message_model != _BROADCASTING else _PULL
+    if len(found) <= ENCODED_AT_ONCE:
+        reply(body=_encoded([_told(asked.topic, found, mode)]))
+        return
+    serve(context, "assignment", reply, _tell_many(context, reply, asked.topic, found, mode))
+
+
+def _told(topic: str, queues: Sequence[tuple[str, int]], mode: str) -> bytes:
+    """Return assignments in JSON, without the brackets around them."""
     told = [
-        {
-            "messageQueue": {"topic": asked.topic, "brokerName": name, "queueId": queue},
-            "mode": mode,
-        }
-        for name, queue in found
+        {"messageQueue": {"topic": topic, "brokerName": name, "queueId": queue}, "mode": mode}
+        for name, queue in queues
     ]
-    reply(body=encode_json({"messageQueueAssignments": told}))
+    return encode_json(told)[1:-1]
+
+
+def _encoded(parts: Sequence[bytes]) -> bytes:
+    return b'{"messageQueueAssignments":[' + b",".join(parts) + b"]}"
+
+
+async def _tell_many(
+    context: RemotingContext, reply: Reply, topic: str, found: Sequence[tuple[str, int]], mode: str
+) -> None:
+    """Answer with thousands of queues, encoded some in a turn."""
+    parts = []
+    for at in range(0, len(found), ENCODED_AT_ONCE):
+        await context.broker.turns.next()
+        parts.append(_told(topic, found[at : at + ENCODED_AT_ONCE], mode))
+    reply(body=_encoded(parts))
 
 
 def popped_topics(context: RemotingContext, group: str) -> frozenset[str]:

@@ -1,10 +1,10 @@
 """SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: messages for one queue.
 
-The answer comes when the set has confirmed them; it names the queue, the offset of the first one
-and an offset id of each. A message with a delay level waits for its time first
-(later/holding.py); the answer has its offset among those that wait, and an id that names no place.
-Delivery at any other time is refused. A half message of a transaction waits for its decision
-(halves/halves.py); the answer has its number, and an id that END_TRANSACTION is to name.
+Bodies are read by sent_messages.py. The answer comes when the set has confirmed them; it names the
+queue, the offset of the first one and an offset id of each. A message with a delay level waits for
+its time first (later/holding.py); the answer has its offset among those that wait, and an id that
+names no place. Delivery at any other time is refused. A half message of a transaction waits for its
+decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION is to name.
 
 A consumer that can not send a message back sends it to its retry topic: once it was consumed as
 often as its group may, it is a dead letter instead, whatever queue it names.
@@ -12,32 +12,35 @@ often as its group may, it is a dead letter instead, whatever queue it names.
 Source: RocketMQ `SendMessageProcessor`, `SendMessageRequestHeaderV2` (names of one letter).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
-from penstock.record.build import Record
+from penstock.remoting.config import LISTENER_NAME
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, find_topic, led_queue
 from penstock.remoting.halves.sending import half_of, is_half
-from penstock.remoting.ids import NOT_ADDRESSABLE, locator_of, offset_id
+from penstock.remoting.handlers.sent_messages import (
+    ReadMessages,
+    SentBody,
+    few_messages,
+    many_messages,
+)
+from penstock.remoting.ids import NOT_ADDRESSABLE, locator_of, offset_ids
 from penstock.remoting.later.delayed import level_of
 from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.later.resending import Resend, resend
 from penstock.remoting.later.retries import TIMES_MAX, Failed
-from penstock.remoting.mapping import Mapped, to_record
+from penstock.remoting.pop.serving import serve
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
 from penstock.remoting.system_names import UNIQ_KEY
-from penstock.remoting.wire.batch_body import BatchedMessage, decode_batch
-from penstock.remoting.wire.body_codec import plain_body
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import packed_host
-from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX, read_properties
 
 CODES: Final = (
     RequestCode.SEND_MESSAGE,
@@ -61,38 +64,82 @@ ID_CHARS_MAX: Final = 255
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
-    """Append the messages. Raises what is told to the client."""
+    """Append the messages, at once or after work that takes turns. Raises what is told."""
     if command.code == RequestCode.SEND_MESSAGE:
         command = _short(command)
     topic = find_topic(context, text(command, "b"), Operation.WRITE)
     found = led_queue(context, topic, command.fields.get("n"), number(command, "e"))
-    messages = _messages(command)
-    told = [_properties(one) for one in messages]
-    levels = [level_of(one) for one in told]
-    records = [
-        _record(context, command, found, one, properties)
-        for one, properties in zip(messages, told, strict=True)
-    ]
-    failed = _failed(command, told[0])
-    halves = [is_half(number(command, "f", 0), one) for one in told]
-    is_elsewhere = failed is not None or any(levels) or any(halves)
-    if is_elsewhere and len(records) > 1:
+    sent = _sent(context, command, found)
+    few = few_messages(sent)
+    if few is not None:
+        _store(context, command, reply, found, few)
+        return
+    kept = sent._replace(body=bytes(sent.body))  # the receive buffer is another request's by then
+    command = command._replace(body=b"")
+
+    async def work() -> None:
+        turns = context.broker.stats.turns_of(LISTENER_NAME, RequestCode(command.code).name)
+        many = await many_messages(context.broker, kept, turns)
+        _store(context, command, reply, found, many)
+
+    def begin(over: Callable[[], None]) -> None:
+        serve(context, "send", reply, _ended(work(), over))
+
+    context.front.unpacking.ask(context.connection, begin, reply.end)
+
+
+async def _ended(work: Coroutine[Any, Any, None], over: Callable[[], None]) -> None:
+    try:
+        await work
+    finally:
+        over()
+
+
+def _sent(context: RemotingContext, command: Command, found: Found) -> SentBody:
+    """Return what is to be read of a request."""
+    is_batch = command.code == RequestCode.SEND_BATCH_MESSAGE or command.fields.get("m") == "true"
+    return SentBody(
+        body=command.body,
+        sys_flag=number(command, "f", 0),
+        properties=None if is_batch else command.fields.get("i", ""),
+        flag=number(command, "h", 0),
+        born_ms=number(command, "g", context.broker.clock.wall_ms()),
+        born_host=packed_host(context.host, 0),
+        times=max(number(command, "j", 0), 0),
+        rules=found.hosted.topic.rules,
+    )
+
+
+def _store(
+    context: RemotingContext,
+    command: Command,
+    reply: Reply,
+    found: Found,
+    read: ReadMessages,
+) -> None:
+    """Append messages. Raises what is told to the client."""
+    records, first = read.records, read.first
+    failed = _failed(command, first)
+    is_first_half = is_half(number(command, "f", 0), first)
+    if len(records) > 1 and (failed is not None or is_first_half or read.is_special):
         raise IllegalMessage(
             "a batch is neither delayed nor of a transaction: send its messages one by one"
         )
-    first_id = told[0].get(UNIQ_KEY, "")[:ID_CHARS_MAX]
-    answered = _Answered(found, len(records), len(command.body), first_id, is_elsewhere)
+    level = level_of(first)
+    is_elsewhere = failed is not None or bool(level) or is_first_half
+    first_id = first.get(UNIQ_KEY, "")[:ID_CHARS_MAX]
+    answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere)
     done = partial(_answer, context, reply, answered)
-    if halves[0]:
-        half = half_of(context, command, found, told[0])
+    if is_first_half:
+        half = half_of(context, command, found, first)
         context.front.halves.send(found.hosted, half, records[0], partial(done, is_half=True))
     elif failed is not None:
         group, times = failed
         resend(context, Resend(group, found.queue.set_id, records[0], times), done)
-    elif levels[0]:
-        context.front.holding.hold(found.hosted, levels[0], records[0], done)
+    elif level:
+        context.front.holding.hold(found.hosted, level, records[0], done)
     else:
-        context.front.sending.add(found.hosted, Sent(records, done))
+        context.front.sending.add(found.hosted, Sent(records, done, read.size_max))
 
 
 def _failed(command: Command, properties: Mapping[str, str]) -> tuple[str, Failed] | None:
@@ -114,42 +161,6 @@ def _short(command: Command) -> Command:
     fields = command.fields
     named = {short: fields[name] for short, name in _LONG_NAMES.items() if name in fields}
     return command._replace(fields=named)
-
-
-def _messages(command: Command) -> Sequence[BatchedMessage]:
-    if command.code == RequestCode.SEND_BATCH_MESSAGE or command.fields.get("m") == "true":
-        messages = decode_batch(memoryview(command.body))
-        if not messages:
-            raise IllegalMessage("a batch without messages")
-        return messages
-    properties = command.fields.get("i", "")
-    return [BatchedMessage(number(command, "h", 0), bytes(command.body), properties)]
-
-
-def _properties(message: BatchedMessage) -> Mapping[str, str]:
-    if len(message.properties.encode()) > PROPERTIES_BYTES_MAX:
-        raise IllegalMessage(f"properties of more than {PROPERTIES_BYTES_MAX} bytes")
-    return read_properties(message.properties)
-
-
-def _record(
-    context: RemotingContext,
-    command: Command,
-    found: Found,
-    message: BatchedMessage,
-    properties: Mapping[str, str],
-) -> Record:
-    bounds = found.hosted.topic.rules.bounds
-    return to_record(
-        Mapped(
-            body=plain_body(bytes(message.body), number(command, "f", 0), bounds),
-            properties=properties,
-            flag=message.flag,
-            born_ms=number(command, "g", context.broker.clock.wall_ms()),
-            born_host=packed_host(context.host, 0),
-            reconsume_times=max(number(command, "j", 0), 0),
-        )
-    )
 
 
 class _Answered(NamedTuple):
@@ -188,7 +199,7 @@ def _answer(
         locators = [context.front.halves.locator(answered.found.queue.set_id, outcome)]
     reply(
         {
-            "msgId": ",".join(offset_id(host, one) for one in locators),
+            "msgId": offset_ids(host, locators),
             "queueId": str(answered.found.queue.queue_id),
             "queueOffset": str(outcome),
             "transactionId": answered.first_id,

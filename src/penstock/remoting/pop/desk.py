@@ -56,6 +56,8 @@ class PopDesk:
         self.calls = calls
         self.sending = sending
         self.pops = Pops()
+        self.turns = broker.stats.turns_of("remoting", "HAND_OUT")
+        """Of pops and receives, once there is something to be handed out."""
         self.excerpts = Excerpts(broker)
         self.letters = PopLetters(broker, spawn, places, sending, self)
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing

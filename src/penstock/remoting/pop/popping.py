@@ -229,7 +229,7 @@ class Popping:
             await self._pace.step(20)
             if self._has_gone:
                 return None  # nobody would have what is handed out
-            popped = self._hand_out(part, read)
+            popped = self._timed_hand_out(part, read)
             if not isinstance(popped, bool):
                 return popped
             if not popped:
@@ -317,6 +317,14 @@ class Popping:
         wanted = RunPart(offset, EXCERPT_BYTES, LOOKED_MAX)
         self._desk.excerpts.make(read, wanted, self._popper, told, drop)
         await done
+
+    def _timed_hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
+        broker = self._desk.broker
+        begun_us = broker.clock.monotonic_us()
+        try:
+            return self._hand_out(part, read)
+        finally:
+            self._desk.turns.note(broker.clock.monotonic_us() - begun_us)
 
     def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""

@@ -11,7 +11,7 @@
 Source: RocketMQ `MessageDecoder.encodeMessage`, `decodeMessage`: magic and CRC are read by nobody.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -35,19 +35,23 @@ class BatchedMessage(NamedTuple):
     properties: str
 
 
-def decode_batch(data: memoryview) -> list[BatchedMessage]:
-    """Return the messages of a batch, bodies copied. Raises MalformedBody."""
-    found: list[BatchedMessage] = []
-    at = 0
+def iter_batch(data: memoryview) -> Iterator[BatchedMessage]:
+    """Yield the messages of a batch, bodies copied. Raises MalformedBody."""
+    at = count = 0
     while at < len(data):
-        if len(found) == MESSAGES_MAX:
+        count += 1
+        if count > MESSAGES_MAX:
             raise MalformedBody(f"more than {MESSAGES_MAX} messages in a batch")
         try:
             one, at = _decode(data, at)
         except (StructError, UnicodeError) as error:
             raise MalformedBody("a batch that is cut off, or is no text") from error
-        found.append(one)
-    return found
+        yield one
+
+
+def decode_batch(data: memoryview) -> list[BatchedMessage]:
+    """Return the messages of a batch. Raises MalformedBody."""
+    return list(iter_batch(data))
 
 
 def encode_batch(messages: Iterable[BatchedMessage]) -> bytes:

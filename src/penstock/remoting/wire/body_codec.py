@@ -11,6 +11,7 @@ from zlib import decompressobj
 from zlib import error as ZlibError
 
 from penstock.record.compression import LZ4, ZSTD, Bounds, decompress
+from penstock.record.errors import BatchTooLarge
 from penstock.remoting.errors import IllegalMessage
 
 COMPRESSED: Final = 1
@@ -33,12 +34,32 @@ def plain_body(body: bytes, sys_flag: int, bounds: Bounds) -> bytes:
     return bytes(decompress(codec, memoryview(body), bounds))
 
 
-def _inflate(body: bytes, limit: int) -> bytes:
-    inflating = decompressobj()
+def plain_body_up_to(body: bytes, sys_flag: int, bytes_max: int) -> bytes | None:
+    """Return a compressed body as it was; None if it may have more than `bytes_max`.
+
+    Raises IllegalMessage, RecordError.
+    """
     try:
-        plain = inflating.decompress(body, limit)
-    except ZlibError as error:
-        raise IllegalMessage("a compressed body that is damaged") from error
-    if not inflating.eof:
+        if (sys_flag & TYPE_BITS) >> _TYPE_SHIFT in _ZLIB:
+            plain, is_whole = _inflated(body, bytes_max)
+            return plain if is_whole else None
+        return plain_body(body, sys_flag, Bounds(bytes_max, ratio_free_bytes=bytes_max))
+    except BatchTooLarge:
+        return None
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    plain, is_whole = _inflated(body, limit)
+    if not is_whole:
         raise IllegalMessage(f"a compressed body that is cut off, or exceeds {limit} bytes")
     return plain
+
+
+def _inflated(body: bytes, limit: int) -> tuple[bytes, bool]:
+    """Return what a body holds, up to a limit, and whether that is all of it."""
+    inflating = decompressobj()
+    try:
+        plain = inflating.decompress(body, max(limit, 1))  # 0 would be no limit
+    except ZlibError as error:
+        raise IllegalMessage("a compressed body that is damaged") from error
+    return plain, inflating.eof and len(plain) <= limit
