@@ -70,7 +70,7 @@ def subscribed(client: RawClient, given: uuid.UUID = ID) -> int:
 
 def taken_by(node: LiveNode) -> ClientMetrics:
     found = node.broker.client_metrics
-    assert found is not None
+    assert isinstance(found, ClientMetrics)
     return found
 
 
