@@ -189,6 +189,8 @@ What to watch:
 - `penstock_authorization_denied_total` grows: clients lack a rule, or somebody tries
 - `penstock_audit_rows_dropped_total` grows: the audit has gaps; `penstock_audit_rows_waiting` rises
   before that, while no partition of its topic can be written
+- `penstock_client_metrics_rows_dropped_total` grows: clients are asked for more than is written
+  ([client-metrics.md](client-metrics.md))
 - `penstock_listener_connections_refused_total` and `penstock_listener_connections_gave_way_total`
   grow: a flood, or a limit that is too low ([connections.md](connections.md))
 - `process_open_fds` against `process_max_fds`

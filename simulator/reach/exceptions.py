@@ -16,6 +16,9 @@ _NOT_WRITTEN_YET = "no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
+_PUSHED = (
+    "of metrics that clients push, which no simulated one does; tests/kafka and tests/compat do"
+)
 _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
@@ -44,6 +47,9 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/sasl/doors.py:certificate_door": _TLS,
     "kafka/sasl/doors.py:_by_certificate": _TLS,
     "remoting/signed.py:*": _SIGNED,
+    "broker/audit/client_metrics.py:*": _PUSHED,
+    "kafka/answers/clients.py:*": _PUSHED,
+    "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

@@ -59,6 +59,7 @@ from tests.kafka.gate_asks import (
     told,
     whole,
 )
+from tests.kafka.gate_open import OPEN_CASES
 from tests.kafka.gate_reassignments import REASSIGNMENT_CASES
 from tests.kafka.gate_share_cases import SHARE_CASES
 from tests.kafka.gate_streams import STREAMS_CASES
@@ -137,23 +138,6 @@ RECORDS = [
 ]  # fmt: skip
 
 CLUSTER_CASES = [
-    Case(
-        ApiKey.API_VERSIONS, 3, set(),
-        always({"client_software_name": "test", "client_software_version": "1"}),
-        whole, {"": NONE}, {"": NONE}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, set(), always({"client_instance_id": None}),
-        whole, {"": NONE}, {"": NONE}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.PUSH_TELEMETRY, 0, set(),
-        always({
-            "client_instance_id": None, "subscription_id": 1, "terminating": False,
-            "compression_type": 0, "metrics": b"",
-        }),
-        whole, {"": Code.INVALID_REQUEST}, {"": Code.INVALID_REQUEST}, names_hidden=False,
-    ),
     Case(
         ApiKey.DESCRIBE_CLUSTER, 1, {(DESCRIBE, ON_CLUSTER)},
         always({"include_cluster_authorized_operations": True, "endpoint_type": 1}),
@@ -504,6 +488,6 @@ TRANSACTION_CASES = [
     ),
 ]  # fmt: skip
 
-_OF_CLUSTER = [*CLUSTER_CASES, *REASSIGNMENT_CASES, *ACL_CASES, *ACCESS_CASES]
+_OF_CLUSTER = [*OPEN_CASES, *CLUSTER_CASES, *REASSIGNMENT_CASES, *ACL_CASES, *ACCESS_CASES]
 ASKED_OF_BROKERS = [*RECORDS, *_OF_CLUSTER, *TRANSACTION_CASES]
 CASES = [*ASKED_OF_BROKERS, *GROUP_CASES, *STREAMS_CASES, *SHARE_CASES]

@@ -16,6 +16,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from penstock.record.read import iter_batches, iter_records
+from penstock.telemetry.instances import INSTANCE_BYTES
 from penstock.telemetry.row import TOPIC, Row, decode_row
 from tests.live_node import LiveNode, RawClient, running_node
 from tests.telemetry.pushes import data_of, gauge
@@ -69,7 +70,7 @@ def subscribed(client: RawClient, given: uuid.UUID = ID) -> int:
 
 def taken_by(node: LiveNode) -> ClientMetrics:
     found = node.broker.client_metrics
-    assert found is not None
+    assert isinstance(found, ClientMetrics)
     return found
 
 
@@ -262,10 +263,10 @@ def test_rows_that_wait_have_a_bound_and_count_as_memory_of_clients(
     assert waiting > 0
     assert waiting + dropped == 9
     pinned = node.call(lambda: node.front.pinned_bytes) - before
-    assert waiting * 300 < pinned <= 2_000 + 2 * sink.INSTANCE_BYTES
+    assert waiting * 300 < pinned <= 2_000 + 2 * INSTANCE_BYTES
     node.call(monkeypatch.undo)
     assert len(rows(node)) == waiting
-    assert node.call(lambda: taken.pinned_bytes) == sink.INSTANCE_BYTES
+    assert node.call(lambda: taken.pinned_bytes) == INSTANCE_BYTES
 
 
 def test_many_rows_are_written_without_waiting_for_ticks(

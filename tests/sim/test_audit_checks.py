@@ -8,7 +8,7 @@ from penstock.audit.compiled import Counts, count_batches
 from penstock.audit.fold import Fold
 from penstock.audit.row import encode_row
 from penstock.broker.audit import audit_log
-from penstock.broker.audit.audit_log import AuditLog
+from penstock.broker.audit.row_log import RowLog
 from penstock.kafka import audited
 from penstock.kafka.audited import AuditedMeasure
 from simulator.run.plan import Fault, Shape
@@ -84,14 +84,15 @@ def test_a_refused_batch_that_counts_as_taken_is_found(monkeypatch: MonkeyPatch)
 
 
 def test_a_row_that_is_lost_while_it_waits_is_found(monkeypatch: MonkeyPatch) -> None:
-    wait: Any = AuditLog._wait
+    wait: Any = RowLog.wait
 
-    def forgetful(self: AuditLog, *row: Any) -> None:
-        wait(self, *row)
+    def forgetful(self: RowLog[Any], row: Any) -> bool:
+        is_kept: bool = wait(self, row)
         if self._number % 7 == 0:
             self._waiting.pop()
+        return is_kept
 
-    monkeypatch.setattr(AuditLog, "_wait", forgetful)
+    monkeypatch.setattr(RowLog, "wait", forgetful)
     assert any("is missing" in one or "not written" in one for one in found())
 
 

@@ -11,6 +11,7 @@ from opentelemetry.proto.common.v1 import common_pb2 as common
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as published
 from opentelemetry.proto.resource.v1 import resource_pb2 as resource
 
+from penstock.audit.row import TEXT_KEPT_MAX
 from penstock.protobuf.codec import _FIELDS, Kind, decode, encode
 from penstock.protobuf.errors import MalformedMessage
 from penstock.telemetry import otlp, points
@@ -233,7 +234,7 @@ def test_a_resource_behind_its_metrics_is_theirs_too() -> None:
 def test_a_point_has_few_attributes_and_short_texts() -> None:
     many = {f"k{number}": "v" for number in range(points.ATTRIBUTES_MAX + 9)}
     (point,) = found(data_of(gauge("n" * 999, 1.0, long="x" * 999, **many)))
-    assert len(point.metric) == len(point.attributes["long"]) == points.TEXT_KEPT_MAX
+    assert len(point.metric) == len(point.attributes["long"]) == TEXT_KEPT_MAX
     assert len(point.attributes) == points.ATTRIBUTES_MAX
 
 

@@ -99,6 +99,8 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "housekeeper",
         "node",
         "runtime",
+        "telemetry",
+        "protobuf",
         "protocol",
         "quotas",
         "record",

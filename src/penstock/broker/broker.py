@@ -49,11 +49,11 @@ from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from penstock.audit.port import Audit
-    from penstock.broker.audit.client_metrics import ClientMetrics
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.broker.tier.view import TierView
     from penstock.groups.coordinator import GroupCoordinator
+    from penstock.telemetry.port import MetricsSink
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Operations(Protocol):
 class Broker:
     """One broker of the cluster, as its handlers see it."""
 
-    client_metrics: ClientMetrics | None = None
+    client_metrics: MetricsSink | None = None
     """What clients push of their own metrics; None while that is off."""
 
     def __init__(

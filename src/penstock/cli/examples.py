@@ -42,6 +42,10 @@ EXAMPLES = {
     "audit": (
         "penstock audit who orders",
         "penstock audit slice --at 2026-01-31T12:00",
+        "penstock audit metrics --client-id billing",
+    ),
+    "audit metrics": (
+        "penstock audit metrics --metric org.apache.kafka.consumer. --from 2026-01-31T12:00",
     ),
     "audit who": ("penstock audit who orders --from 2026-01-31T12:00 -o json",),
     "audit slice": ("penstock audit slice --at 2026-01-31T12:00 -o json",),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import as_answer
 from penstock.broker.audit.row_log import RowLog, RowTopic
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.turns import Pace
     from penstock.controller.metadata.image import ClusterDelta
+    from penstock.telemetry.port import Push
 
 WAITING_MAX: Final = 30_000
 WAITING_BYTES_MAX: Final = 8 << 20
@@ -69,16 +70,6 @@ REQUEST_RESULTS: Final = (
 _UNPACK_HERE: Final = Bounds(HERE_BYTES, ratio_free_bytes=HERE_BYTES)
 
 log = logging.getLogger(__name__)
-
-
-class Push(NamedTuple):
-    """What a client sends."""
-
-    instance_id: UUID | None
-    subscription_id: int
-    is_last: bool
-    codec: int
-    metrics: bytes
 
 
 class ClientMetrics:

@@ -6,6 +6,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.access.audit_rows import rows_since, since, tell_left_out
+from penstock.cli.access.client_metrics import FromOption, metrics
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -21,7 +22,8 @@ from penstock.cli.values import named
 if TYPE_CHECKING:
     from penstock.audit.row import RowKey
 
-app = typer.Typer(help="Tell who used a topic, and what was done at a time.")
+app = typer.Typer(help="Tell who used a topic, what was done at a time, and clients' metrics.")
+app.command(name="metrics")(metrics)
 
 FOLD_MS_MAX = 3_600_000
 """The longest that `broker.audit_fold_ms` may be."""
@@ -33,10 +35,6 @@ SLICE_COLUMNS = (
     *("began", "ended", "node", *WHO, "operation", "topic", "partition"),
     *(*OF_PARTITIONS, *TIMES),
 )
-
-FromOption = Annotated[
-    str, typer.Option("--from", metavar="PLACE", help="beginning, or a time (ISO or @ms).")
-]
 
 
 @app.command()

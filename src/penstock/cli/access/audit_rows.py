@@ -1,17 +1,16 @@
-"""Reads the rows of the audit, each once, in the memory of one batch."""
+"""Reads rows that nodes write, each once, in the memory of one batch."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.base.errors import ConfigError
+from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli.connect import CommandFailed, connected
 from penstock.cli.output import note
 from penstock.cli.records.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
     from penstock.audit.row import Row
-
-
+R = TypeVar("R")
 NO_ROWS = "no node has written rows of the audit: set broker.audit=true on each node"
 
 
@@ -31,36 +30,60 @@ def rows_since(bootstrap: str, timeout: float, begin: Place) -> "Iterator[Row]":
     from penstock.audit.errors import MalformedRow
     from penstock.audit.row import OTHERS, decode_row
     from penstock.audit.row import TOPIC as AUDIT_TOPIC
-    from penstock.audit.seen import Seen
-    from penstock.client.consume import RecordStream
-    from penstock.client.errors import TopicNotFound
 
-    seen = Seen()
-    malformed = others = 0
-    with connected(bootstrap, timeout) as cluster:
-        try:
-            starts = resolve(cluster, AUDIT_TOPIC, begin, None)
-        except TopicNotFound as error:
-            raise CommandFailed(NO_ROWS) from error
-        ends = resolve(cluster, AUDIT_TOPIC, Place(PlaceKind.END), None)
-        topic = {(AUDIT_TOPIC, number): end for number, end in ends.items()}
-        positions = {(AUDIT_TOPIC, number): at for number, at in starts.items()}
-        for consumed in RecordStream(cluster, positions, ends=topic):
-            if not seen.is_new(consumed.record.key):
-                continue
-            try:
-                row = decode_row(bytes(consumed.record.value or b""))
-            except MalformedRow:
-                malformed += 1
-                continue
-            others += row.key == OTHERS
-            yield row
-    if malformed:
-        note(f"{malformed} records of {AUDIT_TOPIC} are no rows that this version can read")
+    others = 0
+    rows = RowTopic(AUDIT_TOPIC, NO_ROWS, decode_row, MalformedRow)
+    for row in rows.since(bootstrap, timeout, begin):
+        others += row.key == OTHERS
+        yield row
     if others:
         note(f"partial: in {others} folds of nodes there was more than fits, which is in no row")
-    if seen.forgot:
-        note("rows that were written twice may count twice: there are too many gaps")
+
+
+class RowTopic(Generic[R]):
+    """A topic of rows: what reads one of them, and what is said where there are none."""
+
+    def __init__(
+        self,
+        topic: str,
+        missing: str,
+        decode: Callable[[bytes], R],
+        malformed: type[PlatformError],
+    ) -> None:
+        self._topic, self._missing, self._decode = topic, missing, decode
+        self._malformed = malformed
+
+    def since(self, bootstrap: str, timeout: float, begin: Place) -> "Iterator[R]":
+        """Read the rows from a place to the end, each once; what is no row is counted and told.
+
+        Raises CommandFailed where the topic is missing, and what reading any topic raises.
+        """
+        from penstock.audit.seen import Seen
+        from penstock.client.consume import RecordStream
+        from penstock.client.errors import TopicNotFound
+
+        seen, topic, malformed = Seen(), self._topic, 0
+        with connected(bootstrap, timeout) as cluster:
+            try:
+                starts = resolve(cluster, topic, begin, None)
+            except TopicNotFound as error:
+                raise CommandFailed(self._missing) from error
+            ends = resolve(cluster, topic, Place(PlaceKind.END), None)
+            positions = {(topic, number): at for number, at in starts.items()}
+            until = {(topic, number): end for number, end in ends.items()}
+            for consumed in RecordStream(cluster, positions, ends=until):
+                if not seen.is_new(consumed.record.key):
+                    continue
+                try:
+                    row = self._decode(bytes(consumed.record.value or b""))
+                except self._malformed:
+                    malformed += 1
+                    continue
+                yield row
+        if malformed:
+            note(f"{malformed} records of {topic} are no rows that this version can read")
+        if seen.forgot:
+            note("rows that were written twice may count twice: there are too many gaps")
 
 
 def tell_left_out(count: int, what: str) -> None:

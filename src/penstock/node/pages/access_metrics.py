@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from penstock.audit.port import Audit
-from penstock.broker.audit.client_metrics import REQUEST_RESULTS, ClientMetrics
+from penstock.broker.audit.client_metrics import REQUEST_RESULTS
 from penstock.broker.broker import Broker
+from penstock.telemetry.port import MetricsSink
 
 
 def access_metrics(broker: Broker) -> Iterator[Metric]:
@@ -47,7 +48,7 @@ def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
     yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)
 
 
-def _client_metrics(taken: ClientMetrics | None) -> Iterator[Metric]:
+def _client_metrics(taken: MetricsSink | None) -> Iterator[Metric]:
     """Yield what clients push of their own metrics, and what became of it; 0 while off."""
     written = dropped = waiting = instances = evicted = 0
     results: Mapping[tuple[str, str], int] = {}

@@ -8,7 +8,6 @@ Source: Kafka `KafkaApis.handlePushTelemetryRequest`, KIP-714.
 
 from collections.abc import Mapping
 
-from penstock.broker.audit.client_metrics import Push
 from penstock.broker.config import BrokerConfig
 from penstock.broker.turns import Pace
 from penstock.kafka.answers.clients import attributes_of
@@ -19,6 +18,7 @@ from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.telemetry.errors import TelemetryError
+from penstock.telemetry.port import Push
 
 KEY = ApiKey.PUSH_TELEMETRY
 VERSIONS = range(1)
