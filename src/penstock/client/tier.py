@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
-from penstock.client.errors import MalformedAnswer
+from penstock.client.errors import MalformedAnswer, UnsupportedByBroker
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.own_fields import TierState
 from penstock.tier.metadata.manifest import Run
@@ -64,7 +64,10 @@ def tier_part(cluster: Cluster, topic: str, partition: int, offset: int) -> Tier
         check_code(told.error_code, what, told.error_message)
         return _part(connection, answer, told)
 
-    return cluster.retry(what, ask)
+    try:
+        return cluster.retry(what, ask)
+    except UnsupportedByBroker:
+        return NOT_THERE
 
 
 def _part(connection: Connection, answer: Any, told: Any) -> TierPart:

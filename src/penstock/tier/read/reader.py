@@ -246,13 +246,14 @@ class TierReader:
                 return sorted(dict.fromkeys(found), key=lambda one: one[1])
         return None
 
-    async def decided(self, manifest: Manifest, start: int, end: int) -> tuple[int, Run | None]:
-        """Return up to where (exclusive, at most `end`) the tier decides transactions from `start`.
+    async def decided(self, manifest: Manifest, offset: int, end: int) -> tuple[int, Run | None]:
+        """Return up to where (exclusive, at most `end`) transactions are decided.
 
-        And the run that says so last: with those up to it `aborted` tells all. Raises as `read`.
+        By the run with `offset` and those behind it; and the run that says so, with which `aborted`
+        tells all that is below. Raises as `read`.
         """
-        best, by = start, None
-        async for run, notes in self._notes_from(manifest, start):
+        best, by = 0, None
+        async for run, notes in self._notes_from(manifest, offset):
             decided = min(_decided_by(run, notes), end)
             if decided > best:
                 best, by = decided, run
