@@ -11,7 +11,6 @@ from penstock.base.errors import ConfigError
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
 from penstock.cli.values import directory, named, quoted
 
-
 TIER_STORE = ("url", "endpoint", "region", "access-key-id", "secret-key-file")
 
 

@@ -1,11 +1,20 @@
 """What an executor is given of the tier: runs of one partition, and until when they stay."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.base.ids import TopicId
-from penstock.client.tier import StorePlace
-from penstock.spark.ranges import OffsetRange
+from penstock.client.tier import StorePlace, TierPart
+from penstock.spark.ranges import OffsetRange, PartitionName
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
+
+
+class Leaders(Protocol):
+    """Whoever tells what the tier has: brokers."""
+
+    timeout_seconds: float
+
+    def tier_part(self, name: PartitionName, offset: int) -> TierPart:
+        """Return the first of what the tier has of a partition from `offset` on (inclusive)."""
 
 
 class TierPiece(NamedTuple):

@@ -19,11 +19,10 @@ from typing import NamedTuple
 from penstock.base.errors import ConfigError
 from penstock.client.tier import StorePlace, TierPart
 from penstock.protocol.own_fields import TierState
-from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import HistoryUnreadable
 from penstock.spark.ranges import OffsetRange, PartitionName
 from penstock.spark.tier.options import OFF, REQUIRED, TierOptions
-from penstock.spark.tier.piece import Planned, TierPiece
+from penstock.spark.tier.piece import Leaders, Planned, TierPiece
 from penstock.spark.tier.store import call, shared_reader
 from penstock.spark.warnings import warn
 from penstock.tier.errors import LostObject, LyingObject, StoreError
@@ -65,7 +64,7 @@ class TierPlanner:
         self._silent_until = 0.0
 
     def plan(
-        self, access: BrokerAccess, ranges: Iterable[OffsetRange], *, cut: bool = False
+        self, leaders: Leaders, ranges: Iterable[OffsetRange], *, cut: bool = False
     ) -> list[Planned]:
         """Return the ranges with what of them is to be read from the store, in the same order.
 
@@ -77,18 +76,18 @@ class TierPlanner:
             by_name.setdefault(one.name, []).append(one)
         found: list[Planned] = []
         for name, group in by_name.items():
-            found += self._of_partition(access, name, group, cut)
+            found += self._of_partition(leaders, name, group, cut)
         return found
 
     def _of_partition(
-        self, access: BrokerAccess, name: PartitionName, group: list[OffsetRange], cut: bool
+        self, leaders: Leaders, name: PartitionName, group: list[OffsetRange], cut: bool
     ) -> list[Planned]:
         start, end = min(one.start for one in group), max(one.end for one in group)
         if self._options.use == OFF or self._is_known_to_be_ahead(name, start):
             return [Planned(one) for one in group]
         for is_last in (False, True):
             try:
-                found = self._find(access, OffsetRange(*name, start, end))
+                found = self._find(leaders, OffsetRange(*name, start, end))
                 return [part for one in group for part in self._parts(one, found, cut)]
             except (ConfigError, StoreError) as error:
                 self._can_not(name, start, str(error))
@@ -110,29 +109,31 @@ class TierPlanner:
             raise HistoryUnreadable(*name, offset, reason)
         warn(f"history of {name} comes from brokers, and not from the store: {reason}")
 
-    def _find(self, access: BrokerAccess, span: OffsetRange) -> _Found | None:
+    def _find(self, leaders: Leaders, span: OffsetRange) -> _Found | None:
         """Return what the tier has of a range. Raises StoreError, TierError, ConfigError."""
         asked_ms = int(time.time() * 1000)
-        part = self._asked(access, span)
+        part = self._asked(leaders, span)
         end = part.end_offset if part.state is TierState.KNOWN else 0
         self._ahead[span.name] = end, time.monotonic() + AGAIN_SECONDS
         if part.place is None or not part.runs or part.runs[0].first_offset >= span.end:
             return None
-        runs = _Runs(access, span.name, part)
+        runs = _Runs(leaders, span.name, part)
         start = max(span.start, part.start_offset, runs.all[0].first_offset)
         end = min(span.end, runs.up_to(span.end))
         reader = shared_reader(part.place, self._options)
         call(reader.notes(runs.all[0]))  # a store that can not be read is found out here
         if self._is_committed_only and start < end:
             end = _decided(reader, runs, end)
+        if end <= start:
+            return None
         until_ms = asked_ms + part.lease_ms
         return _Found(part.place, until_ms, start, end, runs.manifest(), reader)
 
-    def _asked(self, access: BrokerAccess, span: OffsetRange) -> TierPart:
+    def _asked(self, leaders: Leaders, span: OffsetRange) -> TierPart:
         """Ask what the tier has; wait for a leader that does not know it, if it must be known."""
         deadline = time.monotonic() + self._timeout_seconds
         while True:
-            part = access.tier_part(span.name, span.start)
+            part = leaders.tier_part(span.name, span.start)
             if part.state is not TierState.UNKNOWN:
                 return part
             if self._options.use != REQUIRED or time.monotonic() > deadline:
@@ -142,7 +143,7 @@ class TierPlanner:
 
     def _parts(self, wanted: OffsetRange, found: _Found | None, cut: bool) -> Iterator[Planned]:
         """Yield the parts of a range, each with what of it is in the tier."""
-        if found is None or wanted.end <= found.start or found.end <= wanted.start:
+        if found is None or min(wanted.end, found.end) <= max(wanted.start, found.start):
             yield Planned(wanted)
             return
         start, end = max(wanted.start, found.start), min(wanted.end, found.end)
@@ -172,8 +173,8 @@ class TierPlanner:
 class _Runs:
     """The runs of a partition, page by page as they are needed."""
 
-    def __init__(self, access: BrokerAccess, name: PartitionName, first: TierPart) -> None:
-        self._access, self._name = access, name
+    def __init__(self, leaders: Leaders, name: PartitionName, first: TierPart) -> None:
+        self._leaders, self._name = leaders, name
         self._end = first.end_offset
         self.all = list(first.runs)
 
@@ -192,7 +193,7 @@ class _Runs:
         last = self.all[-1]
         if last.end_offset >= self._end:
             return False
-        part = self._access.tier_part(self._name, last.end_offset)
+        part = self._leaders.tier_part(self._name, last.end_offset)
         follows = part.runs and (
             part.runs[0].first_offset == last.end_offset
             and part.runs[0].entry.topic_partition == last.entry.topic_partition

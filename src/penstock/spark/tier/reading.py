@@ -19,11 +19,10 @@ from typing import NamedTuple
 from penstock.base.errors import ConfigError
 from penstock.record.batch import read_header
 from penstock.record.committed import Aborted
-from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import HistoryUnreadable
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.tier.options import REQUIRED, TierOptions
-from penstock.spark.tier.piece import Planned, TierPiece
+from penstock.spark.tier.piece import Leaders, Planned, TierPiece
 from penstock.spark.tier.plan import TierPlanner
 from penstock.spark.tier.store import begin, call, shared_reader
 from penstock.spark.warnings import warn
@@ -34,6 +33,7 @@ from penstock.tier.read.reader import TierReader
 WINDOWS_AHEAD = 2
 PAUSE_SECONDS = 0.5
 """Between two tries to read a store that must be read."""
+
 
 class TierRun(NamedTuple):
     """Whole batches; records in [offset, end) are wanted, and none of what was aborted."""
@@ -55,10 +55,8 @@ class LeaseOver(Exception):
 class History:
     """What a task reads from the store."""
 
-    def __init__(
-        self, access: BrokerAccess, options: TierOptions, *, is_committed_only: bool
-    ) -> None:
-        self._access, self._options = access, options
+    def __init__(self, leaders: Leaders, options: TierOptions, *, is_committed_only: bool) -> None:
+        self._leaders, self._options = leaders, options
         self._is_committed_only = is_committed_only
 
     def runs(self, planned: Planned) -> Iterator[TierRun]:
@@ -67,14 +65,14 @@ class History:
         It ends where brokers are to be asked for the rest. Raises HistoryUnreadable, ClientError.
         """
         rest, piece = planned
-        deadline = time.monotonic() + self._access.timeout_seconds
+        deadline = time.monotonic() + self._leaders.timeout_seconds
         lost: str | None = None
         while piece is not None and rest.start < min(piece.end, rest.end):
             try:
                 for run in self._read(rest, piece):
                     yield run
                     rest, lost = rest._replace(start=run.end), None
-                    deadline = time.monotonic() + self._access.timeout_seconds
+                    deadline = time.monotonic() + self._leaders.timeout_seconds
             except LeaseOver:
                 piece = self._renewed(rest, piece)
             except LostObject as error:
@@ -93,11 +91,11 @@ class History:
 
     def _renewed(self, rest: OffsetRange, old: TierPiece) -> TierPiece | None:
         """Ask again what the tier has from here on; None: brokers are to be asked."""
-        seconds = self._access.timeout_seconds
+        seconds = self._leaders.timeout_seconds
         planner = TierPlanner(
             self._options, is_committed_only=self._is_committed_only, timeout_seconds=seconds
         )
-        (first, *_) = planner.plan(self._access, [rest])
+        (first, *_) = planner.plan(self._leaders, [rest])
         piece = first.piece
         if piece is not None and piece.topic_id != old.topic_id:
             reason = "the topic was deleted, and created again"
