@@ -18,13 +18,12 @@ from harness.node import NodeProcess, SettingsOf
 from penstock.client.admin import LATEST, Admin
 from penstock.client.cluster import Cluster
 from penstock.client.settings import ClientSettings
+from penstock.client.tier import tier_part
 
 SEGMENT_BYTES = 16 << 20
 FILLER_BYTES = 2 * SEGMENT_BYTES
 COPY_SECONDS = 600.0
 PAUSE_SECONDS = 0.5
-PENDING = -6
-"""As a time of ListOffsets: the first offset that is not copied (KIP-405)."""
 
 
 class TieredTopic(NamedTuple):
@@ -48,9 +47,10 @@ def tiered_topic(name: str, partitions: int, how: Sequence[object]) -> Iterator[
         configs = {"remote.storage.enable": "true"}
         admin.create_topic(name, partitions=partitions, configs=configs)
         load.produce(node.bootstrap, name, how)
-        ends = _offsets(admin, name, partitions, LATEST)
+        found = admin.list_offsets(name, LATEST, list(range(partitions)))
+        ends = {partition: one.offset for partition, one in found.items()}
         deadline = time.monotonic() + COPY_SECONDS
-        while not _is_copied(admin, name, ends):
+        while not _is_copied(cluster, name, ends):
             if time.monotonic() > deadline:
                 raise CanNotRun(f"the topic is not in the store after {COPY_SECONDS:.0f} s")
             load.produce(node.bootstrap, name, (*how[:-1], FILLER_BYTES))
@@ -69,11 +69,6 @@ def _settings(store: Path) -> SettingsOf:
     }
 
 
-def _offsets(admin: Admin, name: str, partitions: int, time_ms: int) -> dict[int, int]:
-    found = admin.list_offsets(name, time_ms, list(range(partitions)))
-    return {partition: one.offset for partition, one in found.items()}
-
-
-def _is_copied(admin: Admin, name: str, ends: dict[int, int]) -> bool:
-    pending = _offsets(admin, name, len(ends), PENDING)
-    return all(pending[partition] >= end for partition, end in ends.items())
+def _is_copied(cluster: Cluster, name: str, ends: dict[int, int]) -> bool:
+    told = {partition: tier_part(cluster, name, partition, end) for partition, end in ends.items()}
+    return all(told[partition].end_offset >= end for partition, end in ends.items())

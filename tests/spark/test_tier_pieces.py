@@ -1,5 +1,6 @@
 """Pieces of the tier: what is planned of a range, and that a task gives its rows, each once."""
 
+import itertools
 import time
 from itertools import pairwise
 from typing import NamedTuple
@@ -337,10 +338,22 @@ def test_a_stream_ahead_of_the_tier_does_not_ask_for_each_batch(world: World) ->
     assert spans(asking.plan(leader, [OffsetRange(TOPIC, 0, 0, 1)])) == [(0, 1, True)]
 
 
-def test_the_lease_counts_from_before_the_question(world: World) -> None:
+def test_the_lease_counts_from_before_the_question(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     leader = Leader(objects(world.bucket, [plain(0, 1)]))
-    before_ms = time.time() * 1000
-    (part,) = planned(leader, 0, 2)
+    ticks = itertools.count(1_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: float(next(ticks)))
+        (part,) = planned(leader, 0, 2)
     assert part.piece is not None
-    asked = part.piece.until_ms - leader.lease_ms
-    assert int(before_ms) <= asked <= time.time() * 1000
+    assert part.piece.until_ms == 1_000_000 + leader.lease_ms
+
+
+def test_a_lease_that_is_over_is_not_relied_on_though_everything_is_there(world: World) -> None:
+    big = [plain(at, size=5 * BLOCK_BYTES) for at in range(4)]
+    leader = Leader(objects(world.bucket, big), lease_ms=-1)
+    found = planned(leader, 0, 4)
+    leader.asked.clear()
+    assert rows(leader, found) == [0, 1, 2, 3]
+    assert leader.asked[0] == 1
