@@ -11,6 +11,7 @@ from harness.workload import create_topic
 from penstock.client.cluster import Cluster
 from penstock.client.settings import ClientSettings
 from penstock.client.tier import NOT_THERE, StorePlace, TierPart, tier_part
+from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.own_fields import TierState
 from tests.integration.test_tier import COUNT, TOPIC, Directory, offset_at, produce, settings, until
 from tests.integration.test_tier_reads import EARLIEST_LOCAL, FREED, is_freed
@@ -64,5 +65,18 @@ def test_a_reader_is_told_which_objects_have_its_offsets_and_for_how_long(
         assert told(node, TOPIC, offset).runs == runs
 
 
-def test_a_topic_that_is_not_copied_has_nothing_in_the_tier(node: NodeProcess) -> None:
+def test_where_the_store_is_is_told_with_what_it_has_of_a_topic_and_never_without(
+    node: NodeProcess,
+) -> None:
     assert told(node, "plain", 0) == NOT_THERE
+    produce(node, TOPIC, 0, COUNT)
+    until(partial(is_freed, node, COUNT), node)
+    with Cluster(ClientSettings(bootstrap=node.bootstrap, deadline_ms=60_000)) as cluster:
+        connection = cluster.connection(cluster.leader(TOPIC, 0))
+        for topic, is_told in ((TOPIC, True), ("plain", False), ("absent", False)):
+            topics = [{"name": topic, "partition_indexes": [0]}]
+            asked = {"topics": topics, "tier_from": 0}
+            answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, asked)
+            assert bool(answer.tier_store) is bool(answer.tier_cluster) is is_told
+        plain = connection.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics})
+        assert not plain.tier_store

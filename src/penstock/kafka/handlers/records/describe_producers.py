@@ -71,8 +71,8 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 async def _tier(
     context: RequestContext, found: Mapping[HostedPartition, Fields], offset: int, pace: Pace
 ) -> Fields:
-    """Add to each partition what the tier has of it; return where the tier is."""
-    broker, left = context.broker, RUNS_TOLD_MAX
+    """Add to each partition what the tier has of it; return where it is, if any has something."""
+    broker, left, is_told = context.broker, RUNS_TOLD_MAX, False
     for hosted, answer in found.items():
         await pace.step()
         told = told_tier(broker, hosted, offset, left)
@@ -80,7 +80,7 @@ async def _tier(
             is_coming = is_to_be_copied(broker, hosted)
             answer["tier_state"] = TierState.UNKNOWN if is_coming else TierState.NONE
             continue
-        left -= len(told.runs)
+        is_told, left = True, left - len(told.runs)
         answer |= {
             "tier_state": TierState.KNOWN,
             "tier_start": told.start_offset,
@@ -88,7 +88,7 @@ async def _tier(
             "tier_runs": [encode_run(run) for run in told.runs],
         }
         await pace.step(len(told.runs))
-    if broker.tier is None:
+    if broker.tier is None or not is_told:
         return {}
     url, endpoint, region, cluster_id, lease_ms = broker.tier.place
     store = {"tier_store": (url, endpoint, region), "tier_cluster": cluster_id}
