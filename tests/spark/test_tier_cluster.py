@@ -10,10 +10,12 @@ import pytest
 
 from harness.node import NodeProcess
 from harness.workload import create_topic
+from penstock.client.cluster import Cluster
+from penstock.client.settings import ClientSettings
+from penstock.client.tier import tier_part
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import Directory, settings, until
 from tests.integration.test_tier_reads import FREED
-from tests.spark.history import asked
 from tests.spark.landing import PARTITIONS, LandProcess, Stream, check_exactly_once
 from tests.spark.standalone import WORKERS, StandaloneCluster, python_without_penstock
 from tests.spark.tables import read_table
@@ -27,7 +29,6 @@ pytestmark = [
 ]
 TOPIC = "t"
 RECORDS = 90_000
-EARLIEST_LOCAL = -4
 
 
 @pytest.fixture
@@ -47,11 +48,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standal
         yield running
 
 
-def _is_freed(node: NodeProcess) -> bool:
-    """Whether half of each partition, and more, is in the store alone."""
-    with asked(node) as admin:
-        found = admin.list_offsets(TOPIC, EARLIEST_LOCAL, list(range(PARTITIONS)))
-    return all(one.offset > RECORDS // PARTITIONS // 2 for one in found.values())
+def _is_copied(node: NodeProcess) -> bool:
+    """Whether the store has half of each partition, and more."""
+    with Cluster(ClientSettings(bootstrap=node.bootstrap, deadline_ms=60_000)) as cluster:
+        ends = [tier_part(cluster, TOPIC, at, 0).end_offset for at in range(PARTITIONS)]
+    return min(ends) > RECORDS // PARTITIONS // 2
 
 
 def test_a_cluster_lands_history_from_the_store_once_though_an_executor_is_killed(
@@ -61,7 +62,7 @@ def test_a_cluster_lands_history_from_the_store_once_though_an_executor_is_kille
     stream = Stream(node.bootstrap, TOPIC)
     stream.send(RECORDS)
     stream.finish()
-    until(partial(_is_freed, node), node)
+    until(partial(_is_copied, node), node)
     before = metric(node, "penstock_tier_reads_total")
     conf = _SETTINGS | {"spark.pyspark.python": str(python_without_penstock(tmp_path))}
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]

@@ -67,7 +67,11 @@ MUTANTS = (
         "history-one-page-of-runs",
         AREA,
         "what follows the first runs that a leader tells is never read from the store",
-        (PLAN, "        self.all += part.runs if follows else ()\n", ""),
+        (
+            PLAN,
+            "        self.all += part.runs if follows else ()\n        return bool(follows)\n",
+            "        return False\n",
+        ),
         kind=Kind.CLEARED,
         near=PIECES,
     ),
