@@ -306,6 +306,27 @@ def test_a_store_that_fails_the_driver_is_said_once_and_brokers_are_asked(
         planned(leader, 0, 2)
 
 
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_driver_that_does_not_find_an_object_names_it_and_asks_brokers(
+    world: World, missing: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader = Leader(objects(world.bucket, [plain(0, 1), plain(2, 3)]))
+    del world.bucket.objects[str(name(missing))]
+    wanted = [OffsetRange(TOPIC, 0, 0, 4)]
+    assert spans(planner(use="auto").plan(leader, wanted)) == [(0, 4, False)]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(name(missing)) in line
+    with pytest.raises(HistoryUnreadable, match=str(name(missing))):
+        planned(leader, 0, 4)
+
+
+def test_a_driver_that_finds_damage_ends_the_job(world: World) -> None:
+    manifest = objects(world.bucket, [plain(0, 1)])
+    change(world.bucket, name(1), file_at(manifest.runs[0].entry.summary_at))
+    with pytest.raises(HistoryUnreadable, match=str(name(1))):
+        planner(use="auto").plan(Leader(manifest), [OffsetRange(TOPIC, 0, 0, 2)])
+
+
 @pytest.mark.parametrize("state", [TierState.NONE, TierState.UNKNOWN])
 def test_a_leader_that_has_nothing_or_does_not_know_is_not_asked_each_time(
     world: World, state: TierState

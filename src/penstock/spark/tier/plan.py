@@ -25,7 +25,7 @@ from penstock.spark.tier.options import OFF, REQUIRED, TierOptions
 from penstock.spark.tier.piece import Leaders, Planned, TierPiece
 from penstock.spark.tier.store import call, shared_reader
 from penstock.spark.warnings import warn
-from penstock.tier.errors import LostObject, LyingObject, StoreError
+from penstock.tier.errors import LostObject, LyingObject, ObjectNotFound, StoreError
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
 from penstock.tier.read.reader import TierReader
 
@@ -89,13 +89,15 @@ class TierPlanner:
             try:
                 found = self._find(leaders, OffsetRange(*name, start, end))
                 return [part for one in group for part in self._parts(one, found, cut)]
-            except (ConfigError, StoreError) as error:
+            except LyingObject as error:
+                raise HistoryUnreadable(*name, start, str(error)) from error
+            except (ConfigError, StoreError, LostObject) as error:
+                is_gone = isinstance(error, LostObject | ObjectNotFound)
+                if is_gone and not is_last:  # what was told may be old by now
+                    continue
                 self._can_not(name, start, str(error))
                 self._silent_until = time.monotonic() + AGAIN_SECONDS
                 break
-            except (LostObject, LyingObject) as error:
-                if is_last or isinstance(error, LyingObject):
-                    raise HistoryUnreadable(*name, start, str(error)) from error
         return [Planned(one) for one in group]
 
     def _is_known_to_be_ahead(self, name: PartitionName, start: int) -> bool:
