@@ -1,12 +1,14 @@
 """Runs Spark's cases: reading a topic and landing it, beside its own connector and Parquet copy.
 
 One session and one topic of 1 KiB values (half of each is noise) in two partitions of one of our
-nodes. Every round runs all cases, another one first each time, after a round that warms up. CPU
-seconds are those of the JVM and its Python workers, without the node's. The connector reads the
-same topic from the same node, so a ratio compares the readers and not the servers.
+nodes; for the tier a topic with the same records in another one's store (spark_tier.py). Every
+round runs all cases, another one first each time, after a round that warms up. CPU seconds are
+those of the JVM and its Python workers, without the nodes'. The connector reads the same topic from
+the same node, so a ratio compares the readers and not the servers.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -22,8 +24,9 @@ from pyspark.sql import SparkSession
 from benchmarks.peers.model import Answer, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.rounds import Say
-from benchmarks.peers.servers import Server, open_server
-from benchmarks.peers.spark_rows import CONNECTOR, NODE, PARQUET
+from benchmarks.peers.servers import open_server
+from benchmarks.peers.spark_rows import CONNECTOR, NODE, PARQUET, TIER
+from benchmarks.peers.spark_tier import TieredTopic, tiered_topic
 from harness.maven import jars
 from penstock.spark import register
 from penstock.spark.broker_access import BrokerAccess
@@ -51,11 +54,18 @@ def ask_cases(
 ) -> dict[str, Samples]:
     """Run the cases of these questions in rounds; returns what each question showed."""
     samples = {question.name: Samples() for question in questions}
-    with open_server(NODE) as server, _session() as spark, _scratch() as scratch:
+    how = (PARTITIONS, VALUE_BYTES, 262_144, "none", scale.spark_records * VALUE_BYTES)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(open_server(NODE))
+        spark, scratch = stack.enter_context(_session()), stack.enter_context(_scratch())
         server.load.create(server.bootstrap, TOPIC, PARTITIONS)
-        how = (PARTITIONS, VALUE_BYTES, 262_144, "none", scale.spark_records * VALUE_BYTES)
         server.load.produce(server.bootstrap, TOPIC, how)
-        cases = _cases(spark, server.bootstrap, scratch)
+        cases, nodes = _cases(spark, server.bootstrap, scratch), server.pids()
+        if any(TIER in question.specs for question in questions):
+            tiered = stack.enter_context(tiered_topic(TOPIC, PARTITIONS, how))
+            cases["read-tier", TIER] = _history(spark, tiered)
+            cases["read-tier", PARQUET] = cases["read-broker", PARQUET]
+            nodes = [*nodes, tiered.node.pid]
         wanted = [
             (question.name, spec, cases[_kind(question), spec])
             for question in questions
@@ -63,7 +73,7 @@ def ask_cases(
         ]
         for turn in range(-1, rounds):  # the first one warms up
             say(f"spark, round {turn + 1} of {rounds}")
-            _turn(wanted, server, scale, turn=turn, samples=samples)
+            _turn(wanted, nodes, scale, turn=turn, samples=samples)
     return samples
 
 
@@ -73,7 +83,7 @@ def _kind(question: Question) -> str:
 
 def _turn(
     wanted: Sequence[tuple[str, Spec, Case]],
-    server: Server,
+    nodes: Sequence[int],
     scale: Scale,
     *,
     turn: int,
@@ -83,15 +93,15 @@ def _turn(
     once: dict[Case, Answer] = {}
     for name, spec, case in rotated(wanted, max(turn, 0)):
         if case not in once:
-            once[case] = _timed(case, server, scale)
+            once[case] = _timed(case, nodes, scale)
         if turn >= 0:
             samples[name].add(spec, turn, once[case])
 
 
-def _timed(case: Case, server: Server, scale: Scale) -> Answer:
-    begun, used = time.perf_counter(), _cpu_seconds(server)
+def _timed(case: Case, nodes: Sequence[int], scale: Scale) -> Answer:
+    begun, used = time.perf_counter(), _cpu_seconds(nodes)
     case()
-    seconds, cpu = time.perf_counter() - begun, _cpu_seconds(server) - used
+    seconds, cpu = time.perf_counter() - begun, _cpu_seconds(nodes) - used
     megabytes = scale.spark_records * VALUE_BYTES / 1e6
     return {
         "MB/s": megabytes / seconds,
@@ -100,12 +110,12 @@ def _timed(case: Case, server: Server, scale: Scale) -> Answer:
     }
 
 
-def _cpu_seconds(server: Server) -> float:
-    """CPU time of this process, the JVM and Spark's workers, without the node's."""
+def _cpu_seconds(nodes: Sequence[int]) -> float:
+    """CPU time of this process, the JVM and Spark's workers; not of nodes and their children."""
     me, total = psutil.Process(), 0.0
     for process in [me, *me.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.pid not in server.pids():
+            if process.pid not in nodes and process.ppid() not in nodes:
                 times = process.cpu_times()
                 total += times.user + times.system
     return total
@@ -167,6 +177,23 @@ def _cases(spark: Any, bootstrap: str, scratch: Path) -> dict[tuple[str, Spec], 
         found[f"land-{kind}", NODE] = _landing(spark, bootstrap, scratch, kind)
         found[f"land-{kind}", PARQUET] = copy_file
     return found
+
+
+def _history(spark: Any, tiered: TieredTopic) -> Case:
+    """Read what the store has of a topic, and no broker."""
+    ends = {tiered.name: {str(partition): end for partition, end in tiered.ends.items()}}
+    options = {
+        "bootstrap": tiered.node.bootstrap,
+        "subscribe": tiered.name,
+        "endingOffsets": json.dumps(ends),
+        "tier": "required",
+    }
+
+    def read() -> None:
+        frame = spark.read.format("penstock").options(**options).load()
+        frame.write.format("noop").mode("overwrite").save()
+
+    return read
 
 
 def _landing(spark: Any, bootstrap: str, scratch: Path, kind: TableFormat) -> Case:

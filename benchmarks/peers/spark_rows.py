@@ -14,7 +14,6 @@ NODE = Spec(product="penstock")
 TIER = Spec(product="penstock tier")
 CONNECTOR = Spec(product="spark connector")
 PARQUET = Spec(product="spark parquet")
-NO_TIER = "there is no tier to read from yet"
 
 
 def _unasked(server: Server, scale: Scale) -> Answer:
@@ -34,7 +33,6 @@ def _question(name: str, target: float, peers: tuple[Spec, ...], core: float | N
         ),
         ours=TIER if "tier" in name else NODE,
         peers=peers,
-        unfit={TIER.product: NO_TIER},
     )
 
 
@@ -52,7 +50,14 @@ def why_not() -> str | None:
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed"
     found = jars("spark-kafka")
-    return found if isinstance(found, str) else java_servers.why_not() or native.why_not()
+    if isinstance(found, str):
+        return found
+    return java_servers.why_not() or native.why_not()
+
+
+def why_no_tier() -> str | None:
+    """Return why a topic can not be put into a store here, or None when it can."""
+    return None if importlib.util.find_spec("obstore") else "obstore is not installed"
 
 
 def ask_spark(
@@ -63,7 +68,7 @@ def ask_spark(
     samples = {question.name: Samples() for question in questions}
     for question in questions:
         for spec in question.specs:
-            reason = question.unfit.get(spec.product) or why_not()
+            reason = (why_no_tier() if spec is TIER else None) or why_not()
             if reason is not None:
                 samples[question.name].reasons[spec] = reason
     possible = [question for question in questions if not samples[question.name].reasons]

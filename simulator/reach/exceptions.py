@@ -23,6 +23,7 @@ _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
+_OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -50,6 +51,12 @@ EXCEPTIONS: dict[str, str] = {
     "broker/audit/client_metrics.py:*": _PUSHED,
     "kafka/answers/clients.py:*": _PUSHED,
     "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
+    "broker/tier/telling.py:*": _OF_THE_STORE,
+    "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
+    "tier/metadata/manifest.py:Manifest.runs_from": _OF_THE_STORE,
+    "tier/read/reader.py:TierReader.decided": _OF_THE_STORE,
+    "tier/read/reader.py:TierReader.windows": _OF_THE_STORE,
+    "tier/read/reader.py:TierReader.window": _OF_THE_STORE,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+from kio.schema.describe_producers.v0.response import DescribeProducersResponse
 from kio.schema.describe_share_group_offsets.v1.request import DescribeShareGroupOffsetsRequest
 from kio.schema.describe_share_group_offsets.v1.response import DescribeShareGroupOffsetsResponse
 from kio.serial import entity_reader
@@ -55,3 +57,18 @@ def test_an_answer_without_them_is_byte_for_byte_kafkas() -> None:
 
 def test_version_0_has_none() -> None:
     assert answer(0, in_flight=2) == answer(0)
+
+
+def test_a_description_of_producers_is_kafkas_unless_the_tier_is_asked_for() -> None:
+    key, topics = ApiKey.DESCRIBE_PRODUCERS, [{"name": "t", "partition_indexes": [1]}]
+    plain = encode_request(key, 0, {"topics": topics})
+    _, size = entity_reader(DescribeProducersRequest)(memoryview(plain), 0)
+    assert size == len(plain)
+    assert decode_request(key, 0, memoryview(plain), 0).tier_from == -1
+    more = encode_request(key, 0, {"topics": topics, "tier_from": 0})
+    assert more[: len(plain) - 1] == plain[:-1]
+    assert decode_request(key, 0, memoryview(more), 0).tier_from == 0
+    one = {"partition_index": 1, "error_code": 0, "active_producers": ()}
+    answer = encode_response(key, 0, {"topics": [{"name": "t", "partitions": [one]}]})
+    _, size = entity_reader(DescribeProducersResponse)(memoryview(answer), 0)
+    assert size == len(answer)

@@ -11,6 +11,8 @@ from penstock.base.errors import ConfigError
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
 from penstock.cli.values import directory, named, quoted
 
+TIER_STORE = ("url", "endpoint", "region", "access-key-id", "secret-key-file")
+
 
 class TableFormat(StrEnum):
     """The choices of --format."""
@@ -72,6 +74,16 @@ MasterOption = Annotated[str, typer.Option(help="Spark master URL.")]
 ConfOption = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")
 ]
+TierOption = Annotated[
+    str, typer.Option(help="History from the object store: auto, required, or off.")
+]
+TierStoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Its url, endpoint, region, access-key-id or secret-key-file, for Spark; repeatable.",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--no-progress", help="Show no progress line.")]
 
 
@@ -91,6 +103,8 @@ def run_land(
     max_records_per_batch: BatchOption = 2_000_000,
     broker_timeout: BrokerTimeoutOption = 60.0,
     master: MasterOption = "local[*]",
+    tier: TierOption = "auto",
+    tier_store: TierStoreOption = None,
     conf: ConfOption = None,
     no_progress: QuietOption = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
@@ -99,6 +113,7 @@ def run_land(
     """Land a topic in a Parquet, Delta or Iceberg table, exactly once."""
     from penstock.spark.errors import OptionError
     from penstock.spark.land import LandOptions, main
+    from penstock.spark.tier.options import tier_options
 
     try:
         options = LandOptions(
@@ -118,6 +133,7 @@ def run_land(
             fail_on_data_loss=not allow_data_loss,
             skip_corrupt=skip_corrupt,
             broker_timeout_seconds=broker_timeout,
+            tier=tier_options({"tier": tier, **dict(map(_of_store, tier_store or ()))}),
             spark_conf=dict(_setting(text) for text in conf or ()),
             output=output.value,
             progress=not no_progress,
@@ -127,6 +143,16 @@ def run_land(
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigError("land needs PySpark: pip install 'penstock[spark]'")
     raise typer.Exit(main(options))
+
+
+def _of_store(text: str) -> tuple[str, str]:
+    """Return an option of the store under the name that the source has for it."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in TIER_STORE:
+        raise ConfigError(
+            f"--tier-store {quoted(text)}: write KEY=VALUE, with one of {', '.join(TIER_STORE)}"
+        )
+    return f"tier{name.replace('-', '')}", value
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -27,9 +27,9 @@ class BatchMaker:
         self._schema = arrow_schema(columns)
         self._options = ColumnOptions(max_bytes=BATCH_BYTES, with_headers="headers" in columns)
 
-    def batches(self, data: memoryview, position: int) -> Iterator[pa.RecordBatch]:
-        """Yield the records of `data` with offsets from `position` to the end of the range."""
-        for chunk in decode_columns(data, position, self._range.end, options=self._options):
+    def batches(self, data: memoryview, position: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield the records of `data` with offsets from `position` to `end` (exclusive)."""
+        for chunk in decode_columns(data, position, end, options=self._options):
             arrays = [self._column(name, chunk) for name in self._columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

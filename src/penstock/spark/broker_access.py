@@ -14,6 +14,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange
 from penstock.client.fetch import FetchOptions, PartitionFetcher
 from penstock.client.settings import ClientSettings
+from penstock.client.tier import TierPart, tier_part
 from penstock.record.committed import Aborted
 from penstock.spark.ranges import OffsetRange, Offsets, PartitionName
 
@@ -45,6 +46,7 @@ class BrokerAccess:
     ) -> None:
         """Connect only when the first request is made."""
         self._is_committed_only = is_committed_only
+        self.timeout_seconds = timeout_seconds
         deadline_ms = int(timeout_seconds * 1000)
         self._cluster = Cluster(
             ClientSettings(
@@ -115,6 +117,10 @@ class BrokerAccess:
             )
             found |= {PartitionName(topic, p): answer.offset for p, answer in answers.items()}
         return found
+
+    def tier_part(self, name: PartitionName, offset: int) -> TierPart:
+        """Return the first of what the tier has of a partition from `offset` on (inclusive)."""
+        return tier_part(self._cluster, name.topic, name.partition, offset)
 
     def read(self, wanted: OffsetRange) -> Iterator[Run]:
         """Yield the bytes of the records of a range, in order, and fetch the next ones meanwhile.

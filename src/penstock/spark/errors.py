@@ -4,6 +4,7 @@
       SparkRoomError
         OptionError        an option of the source, the sink or `land` that can not be used
         DataLost           records of a planned offset range are gone, and failOnDataLoss is true
+        HistoryUnreadable  what the tier has can not be read from its store
         CorruptRecords     a batch in the log can not be read, and skipCorrupt is false
         BadRow             a row for the sink that can not become a record
         CheckpointUnusable a stream's decisions can not be kept where its checkpoint is said to be
@@ -44,6 +45,20 @@ class DataLost(SparkRoomError):
         return (
             f"records of {self.topic}-{self.partition} from offset {self.wanted} are gone, the log"
             f" now has {self.found} there; set failOnDataLoss=false to go on with what is left"
+        )
+
+
+class HistoryUnreadable(SparkRoomError):
+    """Records at `offset` and behind it are in the tier, and its store does not give them."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(topic, partition, offset, reason)
+        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+
+    def __str__(self) -> str:
+        return (
+            f"records of {self.topic}-{self.partition} from offset {self.offset} can not be read"
+            f" from the tier: {self.reason}"
         )
 
 

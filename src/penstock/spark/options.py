@@ -6,7 +6,7 @@ the format. An option that is not supported raises OptionError and is never sile
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from penstock.spark.errors import OptionError
@@ -16,6 +16,7 @@ from penstock.spark.ranges import (
     offsets_from_json,
     partitions_from_json,
 )
+from penstock.spark.tier.options import OPTION_NAMES, TierOptions, tier_options
 
 EARLIEST = -2
 LATEST = -1
@@ -31,6 +32,7 @@ _SOURCE = (
     *("includeheaders", "isolation", "kafka.isolation.level"),
     *("minpartitions", "maxrecordsperpartition"),
     *("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"),
+    *OPTION_NAMES,
 )
 _SINK = (
     *("topic", "checkpointlocation", "queryname", "compression", "batchbytes"),
@@ -87,6 +89,7 @@ class SourceOptions:
     trigger_delay_ms_max: int = 15 * 60_000
     """Longest wait for `minOffsetsPerTrigger`; Spark's default of 15 minutes."""
     broker_timeout_seconds: float = 60.0
+    tier: TierOptions = field(default_factory=TierOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         records_per_trigger_min=_count(options, "minoffsetspertrigger"),
         trigger_delay_ms_max=_duration_ms(options.get("maxtriggerdelay", "15m")),
         broker_timeout_seconds=_duration_ms(options.get("brokertimeout", "60s")) / 1000,
+        tier=tier_options(options),
     )
 
 

@@ -1,5 +1,8 @@
 """Reads one offset range: fetch, decode, yield Arrow batches.
 
+    [start ........ what the tier has ........ | ........ the rest ........ end)
+           from the store (tier/reading.py)         from brokers
+
 A range is deterministic: however often it is read, it gives all records of the log in [start, end)
 and no others, because its end was at or below the high watermark when it was planned. If only
 committed records are read, it was at or below the last stable offset, so that it is decided for
@@ -12,7 +15,7 @@ every transaction in the range whether it counts. Errors:
 - The log is shorter than it was: always DataLost, since continuing would leave a gap.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -24,6 +27,7 @@ from penstock.spark.broker_access import BrokerAccess, OffsetOutOfRange, Run
 from penstock.spark.errors import CorruptRecords, DataLost
 from penstock.spark.planning import lost
 from penstock.spark.ranges import OffsetRange
+from penstock.spark.tier.reading import TierRun
 from penstock.spark.warnings import warn
 
 OnCorrupt = Callable[[CorruptRecords], None]
@@ -42,14 +46,20 @@ def read_range(
     *,
     fail_on_data_loss: bool,
     on_corrupt: OnCorrupt | None = None,
+    history: Iterable[TierRun] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of the range, in order, in batches of about 1 MiB.
 
-    Batches that can not be decoded are given to `on_corrupt` and left out; without it
-    CorruptRecords is raised.
+    Those of `history`, which begin with the range, and behind them those that brokers give. Batches
+    that can not be decoded are given to `on_corrupt` and left out; without it CorruptRecords is
+    raised.
     """
     maker = BatchMaker(wanted, columns)
     rest = wanted
+    for part in history:
+        run = Run(part.offset, part.data, part.aborted)
+        yield from _readable(maker, run, rest._replace(end=part.end), on_corrupt)
+        rest = rest._replace(start=part.end)
     while rest.length:
         try:
             for run in access.read(rest):
@@ -67,7 +77,7 @@ def _readable(
     while True:
         try:
             for piece in committed_pieces(run.data, run.aborted):
-                yield from maker.batches(piece, position)
+                yield from maker.batches(piece, position, wanted.end)
         except UnreadableBatch as error:
             offsets = max(error.first_offset, position), min(error.last_offset, wanted.end - 1)
             found = CorruptRecords(

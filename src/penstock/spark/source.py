@@ -44,6 +44,9 @@ from penstock.spark.ranges import (
 )
 from penstock.spark.reading import read_range, warn_of_corrupt
 from penstock.spark.schema import checked_columns, source_schema
+from penstock.spark.tier.piece import Planned
+from penstock.spark.tier.plan import TierPlanner
+from penstock.spark.tier.reading import History
 
 
 class PenstockDataSource(DataSource):
@@ -84,11 +87,23 @@ def _access(options: SourceOptions) -> BrokerAccess:
     )
 
 
+def _planner(options: SourceOptions) -> TierPlanner:
+    return TierPlanner(
+        options.tier,
+        is_committed_only=options.isolation == READ_COMMITTED,
+        timeout_seconds=options.broker_timeout_seconds,
+    )
+
+
 class RangePartition(InputPartition):
     """The work of one task."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
-        self.wanted = wanted
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+
+    @property
+    def wanted(self) -> OffsetRange:
+        return self.planned.wanted
 
 
 class _RangeReader:
@@ -101,16 +116,20 @@ class _RangeReader:
         if not isinstance(partition, RangePartition):
             return  # Spark makes an empty partition of its own if there are no ranges
         options = self.options
+        is_committed_only = options.isolation == READ_COMMITTED
+        access = shared_access(
+            options.bootstrap,
+            options.broker_timeout_seconds,
+            is_committed_only=is_committed_only,
+        )
+        history = History(access, options.tier, is_committed_only=is_committed_only)
         yield from read_range(
-            shared_access(
-                options.bootstrap,
-                options.broker_timeout_seconds,
-                is_committed_only=options.isolation == READ_COMMITTED,
-            ),
+            access,
             partition.wanted,
             self.columns,
             fail_on_data_loss=options.fail_on_data_loss,
             on_corrupt=warn_of_corrupt if options.skip_corrupt else None,
+            history=history.runs(partition.planned),
         )
 
 
@@ -147,7 +166,8 @@ class BatchReader(_RangeReader, DataSourceReader):
         options = self.options
         with _access(options) as access:
             ranges = self.pushed.narrow(batch_ranges(access, options), access)
-        return [RangePartition(part) for part in task_ranges(ranges, options)]
+            planned = _planner(options).plan(access, task_ranges(ranges, options), cut=True)
+        return [RangePartition(part) for part in planned]
 
 
 class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -156,6 +176,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options, columns)
         self._access: BrokerAccess | None = None
+        self._planner = _planner(options)
         self._target: Offsets | None = None
         self._newest: Offsets = {}
         self._last_batch = time.monotonic()
@@ -200,7 +221,9 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         ends = offsets_from_json(end, option="checkpoint")
         begin = self._with_new_partitions(offsets_from_json(start, option="checkpoint"), ends)
-        return [RangePartition(p) for p in task_ranges(ranges_between(begin, ends), self.options)]
+        ranges = task_ranges(ranges_between(begin, ends), self.options)
+        planned = self._planner.plan(self._brokers(), ranges, cut=True)
+        return [RangePartition(part) for part in planned]
 
     def commit(self, end: OffsetJson) -> None:
         """Do nothing: only the checkpoint records the progress of a query."""

@@ -108,8 +108,23 @@ class CopyStanding(NamedTuple):
     """What the tier has, as no failover can undo it; empty while it is not known."""
 
 
+class TierPlace(NamedTuple):
+    """Where the tier is, for those who read it themselves."""
+
+    url: str
+    endpoint: str
+    region: str
+    cluster_id: bytes
+    lease_ms: int
+    """For how long they may use what they were told of objects."""
+
+
 class TierView(Protocol):
     """The tier as the masterships of this node have it."""
+
+    @property
+    def place(self) -> TierPlace:
+        """Where it is. Credentials are not in it."""
 
     def standing(self, member: ReplicaSetMember) -> CopyStanding | None:
         """Return how far the copying of a set is that is led here; None: it is not looked at."""

@@ -23,7 +23,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.tier.places import TierPlaces
 from penstock.broker.tier.source import TierSource
-from penstock.broker.tier.view import CopyStanding, TierReads
+from penstock.broker.tier.view import CopyStanding, TierPlace, TierReads
 from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
@@ -115,6 +115,10 @@ class TierMasterships:
         self._coordinator = coordinator
         self._cluster_id, self._store = target
         self._config = config
+        lease_ms = config.lease_ms
+        self.place = TierPlace(
+            config.url, config.endpoint, config.region, self._cluster_id, lease_ms
+        )
         self._randomness = randomness
         self._spawn = spawn
         self._places = TierPlaces(broker)

@@ -226,6 +226,7 @@ class Landing:
         return TaskOrder(
             bootstrap=options.bootstrap,
             broker_timeout_seconds=options.broker_timeout_seconds,
+            tier=options.tier,
             fail_on_data_loss=options.fail_on_data_loss,
             skip_corrupt=options.skip_corrupt,
             shape=shape,

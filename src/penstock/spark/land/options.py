@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.spark.errors import OptionError
+from penstock.spark.tier.options import TierOptions
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 PartitionBy = Literal["none", "day", "hour"]
@@ -80,6 +81,9 @@ class LandOptions:
 
     broker_timeout_seconds: float = 60.0
     """How long the job keeps trying while no broker answers, before it ends with an error."""
+
+    tier: TierOptions = field(default_factory=TierOptions)
+    """Whether, and how, history is read from the object store."""
 
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     """Further Spark settings; they override those of the job."""

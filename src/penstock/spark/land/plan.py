@@ -21,6 +21,7 @@ from penstock.spark.ranges import (
     ranges_between,
     split_ranges,
 )
+from penstock.spark.tier.plan import TierPlanner
 
 RANGE_RECORDS_MIN = 50_000
 """Ranges are not cut into shorter ones for more parallelism: files would become too small."""
@@ -44,6 +45,11 @@ class Planner:
         self._topic_id = access.topic_id(options.topic)
         self._chosen: Offsets = {}
         self._target: Offsets | None = None if options.stream else self._high()
+        self._tier = TierPlanner(
+            options.tier,
+            is_committed_only=True,
+            timeout_seconds=options.broker_timeout_seconds,
+        )
 
     def _names(self) -> list[PartitionName]:
         topic = self._options.topic
@@ -70,8 +76,8 @@ class Planner:
         lag = sum(part.length for part in ranges_between(end, target))
         return Batch(
             ranges=[
-                TaskRange(part, dead_ends.get(part.partition, 0))
-                for part in _cut(ranges, parallelism)
+                TaskRange(part, dead_ends.get(part.wanted.partition, 0))
+                for part in self._tier.plan(self._access, _cut(ranges, parallelism))
             ],
             ends={part.partition: part.end for part in ranges},
             lag=lag,

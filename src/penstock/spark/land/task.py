@@ -16,13 +16,21 @@ from penstock.spark.land.shape import Shape, Shaper, corrupt_letter, drop_before
 from penstock.spark.land.tables.port import DataFile
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.reading import read_range
+from penstock.spark.tier.options import TierOptions
+from penstock.spark.tier.piece import Planned
+from penstock.spark.tier.reading import History
 
 
 class TaskRange(NamedTuple):
     """One task's range, and the first offset that the dead-letter table does not have yet."""
 
-    wanted: OffsetRange
+    planned: Planned
     dead_from: int
+
+    @property
+    def wanted(self) -> OffsetRange:
+        """The offsets of it."""
+        return self.planned.wanted
 
 
 class Written(NamedTuple):
@@ -42,6 +50,7 @@ class TaskOrder:
 
     bootstrap: str
     broker_timeout_seconds: float
+    tier: TierOptions
     fail_on_data_loss: bool
     skip_corrupt: bool
     shape: Shape
@@ -70,12 +79,14 @@ def _land(order: TaskOrder, part: TaskRange, access: BrokerAccess) -> Written:
     def bury(found: CorruptRecords) -> None:
         dead.write(drop_before(corrupt_letter(found), order.dead.offset_column, part.dead_from))
 
+    history = History(access, order.tier, is_committed_only=True)
     for batch in read_range(
         access,
         part.wanted,
         order.shape.source_columns,
         fail_on_data_loss=order.fail_on_data_loss,
         on_corrupt=bury if order.skip_corrupt else None,
+        history=history.runs(part.planned),
     ):
         size += batch.nbytes
         rows, letters = shaper.shape(batch)

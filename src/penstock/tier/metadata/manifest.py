@@ -14,9 +14,9 @@ Invariant: runs follow each other without a gap and without an overlap.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
@@ -109,6 +109,13 @@ class Manifest:
         at = bisect_left(self._starts, first_offset)
         is_there = at < len(self._starts) and self._starts[at] == first_offset
         return self._runs[at] if is_there else None
+
+    def runs_from(self, offset: int) -> Iterator[Run]:
+        """Yield the run that has `offset`, or the first behind it, and those that follow."""
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0 or self._runs[at].end_offset <= offset:
+            at += 1
+        yield from islice(self._runs, at, None)
 
     def problem_with(self, group: EventGroup) -> str | None:
         """Return why an event can not follow here; None: it can."""

@@ -236,23 +236,67 @@ class TierReader:
         `read`.
         """
         found: list[tuple[int, int]] = []
-        run = manifest.run_at(start)
+        async for run, notes in self._notes_from(manifest, start):
+            found += [
+                (producer_id, first)
+                for producer_id, first, marker in zip(*notes.aborted[:3], strict=True)
+                if first < end and start <= marker < run.end_offset
+            ]
+            if _decided_by(run, notes) >= end:
+                return sorted(dict.fromkeys(found), key=lambda one: one[1])
+        return None
+
+    async def decided(self, manifest: Manifest, offset: int, end: int) -> tuple[int, Run | None]:
+        """Return up to where (exclusive, at most `end`) transactions are decided.
+
+        By the run with `offset` and those behind it; and the run that says so, with which `aborted`
+        tells all that is below. Raises as `read`.
+        """
+        best, by = 0, None
+        async for run, notes in self._notes_from(manifest, offset):
+            decided = min(_decided_by(run, notes), end)
+            if decided > best:
+                best, by = decided, run
+            if best >= end:
+                break
+        return best, by
+
+    async def _notes_from(
+        self, manifest: Manifest, offset: int
+    ) -> AsyncIterator[tuple[Run, Notes]]:
+        run = manifest.run_at(offset)
         while run is not None:
             try:
                 notes = await self.notes(run)
             except ObjectNotFound as error:
-                raise LostObject(str(run.name), run.entry.topic_partition, start) from error
-            aborted = notes.aborted
-            found += [
-                (producer_id, first)
-                for producer_id, first, marker in zip(*aborted[:3], strict=True)
-                if first < end and start <= marker < run.end_offset
-            ]
-            # What a run tells of a part that was cut from it is not so.
-            if notes.decided_end >= end and run.end_offset == run.entry.end_offset:
-                return sorted(dict.fromkeys(found), key=lambda one: one[1])
+                raise LostObject(str(run.name), run.entry.topic_partition, offset) from error
+            yield run, notes
             run = manifest.run_at(run.end_offset)
-        return None
+
+    async def windows(self, run: Run, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the first and last blocks to be read together for [start, end) of a run.
+
+        Each is WINDOW_BYTES at most, or one block. Raises as `read`.
+        """
+        try:
+            blocks = (await self._summary(run)).blocks
+        except ObjectNotFound as error:
+            raise LostObject(str(run.name), run.entry.topic_partition, start) from error
+        end, block = min(end, run.end_offset), blocks.block_of(start)
+        found: list[tuple[int, int]] = []
+        while block < len(blocks.places) and blocks.first_offsets[block] < end:
+            last = _last_block(blocks, block, WINDOW_BYTES)
+            found.append((block, last))
+            block = last + 1
+        return found
+
+    async def window(self, run: Run, span: tuple[int, int], offset: int) -> Found:
+        """Return the batches of a window from `offset` on. Raises as `read`."""
+        try:
+            blocks = (await self._summary(run)).blocks
+            return await self._again(self._blocks_reading(run, blocks, span, offset))
+        except ObjectNotFound as error:
+            raise LostObject(str(run.name), run.entry.topic_partition, offset) from error
 
     async def _fetch(self, name: str, at: int, size: int) -> memoryview:
         if not 0 < size <= READ_BYTES_MAX:
@@ -278,6 +322,14 @@ class TierReader:
             kept = await self._again(read)
             self._summaries.put(key, kept, entry.summary_bytes)
         return kept
+
+
+def _decided_by(run: Run, notes: Notes) -> int:
+    """Return up to where (exclusive) a run decides transactions.
+
+    What a run tells of a part that was cut from it is not so: such a one decides nothing.
+    """
+    return notes.decided_end if run.end_offset == run.entry.end_offset else 0
 
 
 class _Kept(Generic[K, T]):

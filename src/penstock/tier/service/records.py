@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.wire import Reader
-from penstock.extents.layout import ENTRY, EPOCH, Entry
+from penstock.tier.metadata import run_bytes
 from penstock.tier.metadata.commands import (
     Answer,
     Committed,
@@ -72,8 +72,7 @@ _OBJECT = struct.Struct(">hiibqqiq")
 _PARTITION_KEY = struct.Struct(">h16si")
 _PARTITION = struct.Struct(">hqqq")
 _RUN_KEY = struct.Struct(">h16siq")
-_RUN = struct.Struct(">hiiqq")
-_COUNT = struct.Struct(">i")
+_RUN = struct.Struct(">h")
 
 
 class UnknownVersion(MalformedRecord):
@@ -222,10 +221,7 @@ def encode_bounds(bounds: Bounds) -> bytes:
 
 def encode_run(run: Run) -> bytes:
     """Return the value of a run."""
-    _, set_id, epoch, object_id = run.name
-    head = _RUN.pack(VERSION, set_id, epoch, object_id, run.end_offset)
-    epochs = b"".join(EPOCH.pack(*one) for one in run.epochs)
-    return head + ENTRY.pack(*run.entry) + _COUNT.pack(len(run.epochs)) + epochs
+    return _RUN.pack(VERSION) + run_bytes.encode_run(run)
 
 
 def decode_counters(value: bytes) -> Counters:
@@ -279,13 +275,11 @@ def decode_bounds(value: bytes) -> Bounds:
 
 def decode_run(cluster_id: bytes, value: bytes) -> Run:
     """Return a run."""
-    reader = Reader(value)
-    set_id, epoch, object_id, end_offset = _head(_RUN, reader)
-    topic_id, *numbers = ENTRY.unpack(reader.take(ENTRY.size))
-    (count,) = _taken(_COUNT, reader)
-    epochs = tuple(EPOCH.iter_unpack(reader.take(EPOCH.size * count)))
-    name = ObjectName(cluster_id, set_id, LeaderEpoch(epoch), object_id)
-    return _last(reader, Run(name, Entry(TopicId(topic_id), *numbers), epochs, end_offset))
+    _head(_RUN, Reader(value))
+    try:
+        return run_bytes.decode_run(cluster_id, value[_RUN.size :])
+    except ValueError as error:
+        raise MalformedRecord(str(error)) from error
 
 
 def _head(layout: struct.Struct, reader: Reader) -> Sequence[int]:

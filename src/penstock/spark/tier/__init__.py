@@ -1,0 +1,1 @@
+"""History for Spark straight from the object store: planned by the driver, read by executors."""
