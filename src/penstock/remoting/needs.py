@@ -29,6 +29,8 @@ CREATE_CLUSTER: Final = (Operation.CREATE, Resource.CLUSTER)
 READ_GROUP: Final = (Operation.READ, Resource.GROUP)
 ALTER_CONFIGS: Final = (Operation.ALTER_CONFIGS, Resource.CLUSTER)
 DESCRIBE_CLUSTER: Final = (Operation.DESCRIBE, Resource.CLUSTER)
+DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
+DESCRIBE_GROUP: Final = (Operation.DESCRIBE, Resource.GROUP)
 
 
 def _needs(*needs: Need) -> frozenset[Need]:
@@ -64,6 +66,17 @@ NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _needs(READ_TOPIC, READ_GROUP),
     RequestCode.QUERY_ASSIGNMENT: _needs(READ_TOPIC, READ_GROUP),
     RequestCode.SET_MESSAGE_REQUEST_MODE: _needs(DESCRIBE_TOPIC, ALTER_CONFIGS),
+    RequestCode.VIEW_MESSAGE_BY_ID: _needs(READ_TOPIC),
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _needs(DESCRIBE_TOPIC),
+    RequestCode.GET_TOPIC_STATS_INFO: _needs(DESCRIBE_TOPIC),
+    RequestCode.GET_TOPIC_CONFIG: _needs(DESCRIBE_TOPIC),
+    RequestCode.GET_BROKER_RUNTIME_INFO: _needs(DESCRIBE_CLUSTER),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: _needs(DESCRIBE_GROUP),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: _needs(DESCRIBE_CLUSTER),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: _needs(DESCRIBE_TOPIC, DESCRIBE_GROUP),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _needs(DESCRIBE_GROUP),
+    RequestCode.GET_CONSUME_STATS: _needs(DESCRIBE_TOPIC, DESCRIBE_GROUP),
+    RequestCode.GET_BROKER_CONFIG: _needs(DESCRIBE_CONFIGS),
 }
 
 EITHER: Final[Mapping[RequestCode, tuple[Need, Need]]] = {

@@ -55,8 +55,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         return
     offset = number(command, "queueOffset")
     if sys_flag & COMMITS and is_here(context.broker, group):
-        offset = number(command, "commitOffset", 0)
-        commit(context.front.desk, group, found.hosted, offset, _nothing)
+        position = number(command, "commitOffset", 0)
+        commit(context.front.desk, group, found.hosted, position, _nothing)
     key = (topic_name.encode(), found.hosted.partition)
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
