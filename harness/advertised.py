@@ -70,6 +70,10 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: range(1),
     ApiKey.SHARE_FETCH: range(1, 3),
     ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: range(1),
+    ApiKey.PUSH_TELEMETRY: range(1),
 }
+WITH_CLIENT_METRICS = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Those of them that a node advertises with `broker.client_metrics`, and not without."""
 
 EVERY_VERSION = [(key, version) for key, versions in ADVERTISED.items() for version in versions]

@@ -23,10 +23,10 @@ from typing import Any
 from harness.bad_input.frame import BadFrame, random_of
 from penstock.grpc.methods.table import METHODS
 from penstock.grpc.proto import messages
-from penstock.grpc.proto.codec import _FIELDS, Declared, Kind, encode
 from penstock.http2.codes import PREFACE, FrameType
 from penstock.http2.frames import settings_frame
 from penstock.http2.hpack import Header, encode_headers
+from penstock.protobuf.codec import _FIELDS, Declared, Kind, encode
 
 SERVICE = b"/apache.rocketmq.v2.MessagingService/"
 ROOTS = {

@@ -15,11 +15,11 @@ from harness.bad_input.callers import CONNECT_SECONDS, Address
 from harness.bad_input.frame import BadFrame
 from harness.bad_input.grpc_frames import raw_frame
 from harness.bad_input.sender import PROBLEMS_MAX, Tally
-from penstock.grpc.proto.codec import encode
 from penstock.grpc.proto.messages import Status
 from penstock.grpc.statuses import Code
 from penstock.http2.codes import FRAME_HEAD_BYTES, ErrorCode, FrameType
 from penstock.http2.frames import FrameHead, read_head
+from penstock.protobuf.codec import encode
 
 WAITS_SECONDS = 0.05
 """How long a PING is waited for that may be inside of what it follows."""

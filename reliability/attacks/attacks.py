@@ -144,7 +144,7 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             with ClusterProcess(Path(directory), controllers=int(name.endswith(APART))) as cluster:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
-        with NodeProcess(Path(directory)) as node:
+        with NodeProcess(Path(directory), settings={"broker": {"client_metrics": True}}) as node:
             return _attacked(name, kind, [node], None, spans)
 
 

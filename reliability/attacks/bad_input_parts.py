@@ -65,7 +65,9 @@ class Part:
 
 @contextlib.contextmanager
 def _one_node(directory: Path, kind: str) -> Iterator[Place]:
-    with NodeProcess(directory, settings=ANY_CONNECTIONS) as node:
+    with NodeProcess(
+        directory, settings={**ANY_CONNECTIONS, "broker": {"client_metrics": True}}
+    ) as node:
         port = node.metrics_port if kind == HTTP else node.port
         yield Place([node], node.bootstrap, Target(kind, ((LOOPBACK, port),)))
 

@@ -12,14 +12,14 @@ from harness.bad_input.grpc_frames import ROOTS, grpc_frame, made, wrong_body
 from penstock.base.ports import Buffer
 from penstock.grpc import answers
 from penstock.grpc.call import MESSAGE_BYTES_MAX
-from penstock.grpc.errors import MalformedMessage
 from penstock.grpc.inflating import NotGzip, TooLarge, inflate
 from penstock.grpc.metadata import is_grpc, read_head
-from penstock.grpc.proto.codec import decode, encode
 from penstock.http2.connection import ServerConnection
 from penstock.http2.hpack import Header, HeaderDecoder, encode_headers
 from penstock.http2.limits import Http2Limits
 from penstock.http2.stream import Stream
+from penstock.protobuf.codec import decode, encode
+from penstock.protobuf.errors import MalformedMessage
 
 _KINDS = tuple(ROOTS.values())
 

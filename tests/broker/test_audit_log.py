@@ -8,13 +8,14 @@ import pytest
 from penstock.audit.fold import LENGTH_MS, Fold
 from penstock.audit.row import OTHERS, TEXT_KEPT_MAX, Row, decode_row
 from penstock.audit.row import TOPIC as AUDIT_TOPIC
-from penstock.broker import audit_log
 from penstock.broker.access import Operation, Resource
-from penstock.broker.audit_log import AuditLog
+from penstock.broker.audit import audit_log, row_log
+from penstock.broker.audit.audit_log import AuditLog
 from penstock.coordinator.unwritten import Unwritten
 from penstock.node.access.audit import start_audit
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.read import iter_batches, iter_records
+from penstock.runtime.io.randomness import SystemRandomness
 from tests.broker.cluster import (
     Cluster,
     Node,
@@ -29,7 +30,7 @@ ROWS = 40
 
 
 def audited(node: Node) -> AuditLog:
-    start_audit(node.front, run_at_once)
+    start_audit(node.front, run_at_once, SystemRandomness())
     assert isinstance(node.broker.audit, AuditLog)
     return node.broker.audit
 
@@ -95,7 +96,7 @@ def test_what_clients_take_and_give_is_told_by_partition_and_in_all(node: Node) 
 
 def test_off_is_off() -> None:
     node = Cluster(1).nodes[0]
-    start_audit(node.front, run_at_once)
+    start_audit(node.front, run_at_once, SystemRandomness())
     assert node.broker.audit is None
 
 
@@ -121,7 +122,7 @@ def test_what_waits_has_a_bound_and_is_written_in_pieces(
 ) -> None:
     monkeypatch.setattr(audit_log, "WAITING_MAX", ROWS + 5)
     monkeypatch.setattr(audit_log, "DENIALS_MAX", 0)
-    monkeypatch.setattr(audit_log, "ROWS_TOGETHER", ROWS)
+    monkeypatch.setattr(row_log, "ROWS_TOGETHER", ROWS)
     audit = audited(node)
     for number in range(ROWS + 9):
         node.broker.denials.note(Client(), Operation.READ, Resource.TOPIC, f"t{number}")
@@ -275,7 +276,7 @@ def test_rows_whose_write_fails_are_written_again(
         done(Unwritten.NOT_HERE)
 
     with monkeypatch.context() as patched:
-        patched.setattr(audit._journal, "append", refuse)
+        patched.setattr(audit._rows._topic.journal, "append", refuse)
         tick(node)
     assert len(refusals) == 3
     assert (audit.written, len(audit)) == (0, 1)

@@ -1,6 +1,7 @@
 """What transactions have written to a map counts by its place in the log, and by their markers."""
 
 from penstock.base.ids import ProducerId
+from penstock.coordinator.pending import Pending
 from penstock.coordinator.pending_map import PendingMap
 
 P, Q = 1, 2
@@ -107,3 +108,14 @@ def test_a_rewrite_finds_nothing_of_what_was_overtaken_and_is_not_confirmed() ->
     made.confirm(plain)
     made.confirm(first)
     assert made.values == {"k": 6, "l": 6}
+
+
+def test_a_producer_all_of_whose_values_have_lost_takes_no_memory() -> None:
+    pending: Pending[str, int] = Pending()
+    pending.put(ProducerId(7), "a", 1, 10)
+    pending.put(ProducerId(7), "b", 2, 20)
+    assert pending.drop("a", 5) == [10]
+    assert pending.count_of(ProducerId(7)) == 1
+    assert pending.drop("b", 5) == [20]
+    assert not pending._by_producer
+    assert pending.take(ProducerId(7)) == []

@@ -5,11 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.base.invariant import InvariantViolation
+from penstock.coordinator.outbox import Outbox
 from penstock.coordinator.partitions import Partitions, PartitionState
-from penstock.coordinator.portions import PORTION
+from penstock.coordinator.pending import Writer
+from penstock.coordinator.portions import PORTION, Portions, Steps
+from penstock.coordinator.records import records_bytes
 from penstock.coordinator.runtime import DUE_TOGETHER
 from penstock.coordinator.unwritten import Unwritten
+from penstock.coordinator.writes import MARKER_BYTES
 from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.tally import TOGETHER, Put, Tally, record_of
 
@@ -199,3 +204,62 @@ def test_what_a_partition_kept_unread_goes_with_it() -> None:
     assert world.runtime.unread_bytes > 0
     world.runtime.unload(0)
     assert world.runtime.unread_bytes == 0
+
+
+def _writer(producer_id: int) -> Writer:
+    return Writer(ProducerId(producer_id), ProducerEpoch(0))
+
+
+def test_what_was_loaded_counts_for_rewrites_with_its_markers() -> None:
+    world = World()
+    world.runtime.unload(0)
+    world.runtime.begin_loading(0)
+    records = [record_of("a", 1), record_of("b", 2)]
+    for number, record in enumerate(records):
+        world.runtime.load(0, record, _writer(number))
+        world.runtime.load_end(0, _writer(number), is_commit=True)
+    world.runtime.finish_loading(0)
+    world.all_turns()
+    live_bytes = world.runtime.base.rewrites.live_bytes(0)
+    assert live_bytes == sum(records_bytes([one]) for one in records) + 2 * MARKER_BYTES
+
+
+def test_transactions_that_end_while_a_partition_is_made_all_end_once_it_is_shown() -> None:
+    world = World()
+    world.runtime.unload(0)
+    world.runtime.begin_loading(0)
+    for number in range(MANY):
+        world.runtime.load(0, record_of(f"c{number}", number))
+    for number in range(3):
+        world.runtime.load(0, record_of(f"t{number}", number), _writer(number))
+    world.runtime.finish_loading(0)
+    assert world.state is PartitionState.LOADING
+    ends = [
+        world.runtime.end_transaction(0, _writer(number), is_commit=True) for number in range(3)
+    ]
+    for ended in ends[:2]:
+        ended(Unwritten.LATE)
+        ended(None)
+    world.all_turns()
+    counts = world.tally.counts[0]
+    assert [counts.values.get(f"t{number}") for number in range(3)] == [0, 1, None]
+    assert world.runtime.base.writes.in_flight == 1
+    ends[2](None)
+    assert counts.values["t2"] == 2
+    assert world.runtime.base.writes.in_flight == 0
+
+
+def test_what_begins_in_a_turn_that_is_used_up_waits_for_the_next_one() -> None:
+    turns: deque[Callable[[], None]] = deque()
+    portions, done = Portions(Outbox(), turns.append), list[int]()
+
+    def work(number: int, cost: int) -> Steps:
+        done.append(number)
+        yield cost
+
+    portions.begin(work(0, PORTION))
+    portions.begin(work(1, 1))
+    assert done == [0]
+    while turns:
+        turns.popleft()()
+    assert done == [0, 1]

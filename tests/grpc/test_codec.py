@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
-from penstock.grpc.errors import MalformedMessage
 from penstock.grpc.proto import messages
-from penstock.grpc.proto.codec import (
+from penstock.protobuf.codec import (
     _FIELDS,
     ALL_FIELDS_MAX,
     FIELDS_MAX,
@@ -19,6 +18,7 @@ from penstock.grpc.proto.codec import (
     decode,
     encode,
 )
+from penstock.protobuf.errors import MalformedMessage
 
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 WIDE = {("Duration", "seconds"), ("SendResultEntry", "offset")}

@@ -143,6 +143,18 @@ CLUSTER_CASES = [
         whole, {"": NONE}, {"": NONE}, names_hidden=False,
     ),
     Case(
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, set(), always({"client_instance_id": None}),
+        whole, {"": NONE}, {"": NONE}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.PUSH_TELEMETRY, 0, set(),
+        always({
+            "client_instance_id": None, "subscription_id": 1, "terminating": False,
+            "compression_type": 0, "metrics": b"",
+        }),
+        whole, {"": Code.INVALID_REQUEST}, {"": Code.INVALID_REQUEST}, names_hidden=False,
+    ),
+    Case(
         ApiKey.DESCRIBE_CLUSTER, 1, {(DESCRIBE, ON_CLUSTER)},
         always({"include_cluster_authorized_operations": True, "endpoint_type": 1}),
         lambda answer: {answer.cluster_authorized_operations: answer.error_code},

@@ -117,8 +117,9 @@ def new_world(directory: Path) -> Iterator[World]:
     secret.write_text("a secret of more than 32 characters\n")
     secret.chmod(0o600)
     tokens = f"security.delegation_token_secret_file={secret}"
+    broker = ("broker.auto_create_topics=true", "broker.client_metrics=true")
     with (
-        running_node(data, "broker.auto_create_topics=true", tokens) as node,
+        running_node(data, *broker, tokens) as node,
         closing(node.connect()) as client,
     ):
         yield World(node, client)

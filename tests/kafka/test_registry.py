@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.advertised import ADVERTISED
+from harness.advertised import ADVERTISED, WITH_CLIENT_METRICS
 from penstock.kafka import handlers
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
@@ -47,8 +47,9 @@ def test_every_module_is_in_the_table_in_the_order_of_keys() -> None:
     assert list(apis) == sorted(int(module.KEY) for module in MODULES)
 
 
-def test_the_node_advertises_the_agreed_versions(tmp_path: Path) -> None:
-    with running_node(tmp_path) as node:
+@pytest.mark.parametrize("takes_metrics", [False, True])
+def test_the_node_advertises_the_agreed_versions(tmp_path: Path, takes_metrics: bool) -> None:
+    with running_node(tmp_path, f"broker.client_metrics={str(takes_metrics).lower()}") as node:
         client = node.connect()
         software = {"client_software_name": "test", "client_software_version": "1"}
         answer = client.ask(ApiKey.API_VERSIONS, 3, software)
@@ -57,4 +58,5 @@ def test_the_node_advertises_the_agreed_versions(tmp_path: Path) -> None:
         ApiKey(api_key.api_key): (api_key.min_version, api_key.max_version)
         for api_key in answer.api_keys
     }
-    assert said == AGREED
+    without = frozenset[ApiKey]() if takes_metrics else WITH_CLIENT_METRICS
+    assert said == {key: versions for key, versions in AGREED.items() if key not in without}

@@ -10,8 +10,8 @@ from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
-from penstock.replication.config import ReplicationConfig
-from penstock.replication.epochs import EpochHistory
+from penstock.replication.config import FirstSync, ReplicationConfig
+from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -20,6 +20,8 @@ from penstock.replication.messages import (
     HelloAnswer,
     LogRun,
     ManifestWanted,
+    Reason,
+    Refused,
 )
 from penstock.storage.commit_log.set_log import SetLog
 from tests.storage.faulty_disk import FaultyDisk
@@ -32,7 +34,7 @@ MASTER, SLAVE = 1, 2
 class Following:
     """A slave's log that follows a master's, and all that it says; each claim is checked."""
 
-    def __init__(self, records: int) -> None:
+    def __init__(self, records: int, config: ReplicationConfig | None = None) -> None:
         self.world = World()
         self.master = open_log(self.world, FaultyDisk())
         partition = self.master.open_partition(partition_number(0))
@@ -44,7 +46,7 @@ class Following:
         member = ReplicaSetMember(SET, BrokerId(SLAVE), self.log, self.world.call_soon)
         member.become_slave(EPOCH, BrokerId(MASTER))
         parts = FollowParts(
-            config=ReplicationConfig(),
+            config=config or ReplicationConfig(),
             clock=self.world,
             scheduler=self.world,
             replica_id=lambda: ReplicaId(SLAVE),
@@ -265,3 +267,40 @@ def test_what_was_acknowledged_before_a_cut_does_not_silence_what_comes_after_it
     following.world.run()
     assert cut < following.log.end_position < acknowledged
     assert following.claims[-1] == following.log.end_position
+
+
+def _refused() -> Refused:
+    return Refused(SET, EPOCH, Reason.NOT_READY, EPOCH, "")
+
+
+def test_handshakes_that_are_refused_come_less_and_less_often():
+    following = Following(records=1)
+    said: list[HaMessage] = []
+    following.followed.attach(said.append)
+    gaps: list[int] = []
+    for _ in range(4):
+        said.clear()
+        following.followed.on_message(_refused())
+        refused_ms = following.world.now_ms
+        while not said:
+            following.world.advance(1)
+        gaps.append(following.world.now_ms - refused_ms)
+    assert gaps == sorted(set(gaps))
+    assert gaps[-1] > 4 * gaps[0]
+
+
+def test_a_new_slave_asks_for_the_newest_file_again_if_its_first_copy_was_broken_off():
+    newest = ReplicationConfig(first_sync=FirstSync.NEWEST)
+    following = Following(records=5, config=newest)
+    said: list[HaMessage] = []
+    shape = LogShape(
+        EpochHistory(following.master.epochs).entries() or (EpochStart(EPOCH, Position(0)),),
+        Position(0),
+        following.master.end_position,
+    )
+    for _ in range(2):
+        said.clear()
+        following.followed.attach(said.append)
+        following.followed.on_message(HelloAnswer(SET, EPOCH, shape))
+        assert [type(one) for one in said] == [Hello, ManifestWanted]
+        following.followed.detach()

@@ -123,3 +123,15 @@ def test_damage_in_the_only_copy_is_repaired_when_another_member_has_become_able
     world.advance(STEP_ASIDE_MS)
     assert laid_down == [True]
     assert mending.is_aside(one.image.leader_epoch)
+
+
+def test_a_log_that_was_cut_below_its_damage_is_scrubbed_when_it_is_open_again_and_once() -> None:
+    world, one, scrubbed = World(), Set(), []
+    mending = Mending(one, DamageStats())
+    log = open_log(world, FaultyDisk())
+    mending.watch(log, lambda: scrubbed.append("before"))
+    mending.found_at_start(Position(500), "a flipped bit")
+    assert asyncio.run(mending.mend())
+    mending.watch(log, lambda: scrubbed.append("after a cut"))
+    mending.watch(log, lambda: scrubbed.append("later"))
+    assert scrubbed == ["after a cut"]

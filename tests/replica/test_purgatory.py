@@ -250,3 +250,12 @@ def test_release_completes_exactly_what_a_scan_would(steps: list[int], marks: li
         queue.release(Position(reached))
         for end, waiting in parked:
             assert waiting.events == (["complete"] if end <= reached else [])
+
+
+def test_a_repeat_of_what_waits_for_its_slice_is_answered_behind_it() -> None:
+    queue, turns, parked = _parked_and_released(SLICE + 1)
+    repeat = Parked()
+    queue.park(Position(SLICE + 1), repeat)
+    assert repeat.events == []
+    turns.pass_one()
+    assert _completed([*parked, repeat]) == SLICE + 2

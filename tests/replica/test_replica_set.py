@@ -158,3 +158,19 @@ def test_a_fenced_log_fails_what_waits_and_says_so_once() -> None:
     late = Parked()
     master.member.waiting_for_all.park(master.log.end_position, late)
     assert late.events == ["fail"]
+
+
+def test_a_partition_that_asks_again_at_each_wake_waits_in_one_place() -> None:
+    master = Master((OWN, OTHER))
+    watching = Watching(lambda: None)
+    ends = []
+    for _ in range(4):
+        master.append()
+        ends.append(master.log.end_position)
+    master.world.run()
+    for end in (*ends[:-1], ends[-1]):
+        master.member.watch(end, watching)
+    for end in ends[:-1]:
+        master.member.acknowledge(BrokerId(OTHER), end)
+        master.member.watch(ends[-1], watching)  # not enough yet
+    assert [end for end, _ in master.member._visible] == [ends[-1]]

@@ -375,3 +375,31 @@ def test_a_log_takes_nothing_until_its_member_leads_and_after_that() -> None:
     with pytest.raises(LogFollows):
         one.append()
     assert one.log.end_position == end
+
+
+def test_a_mastership_has_resumed_if_its_epoch_was_in_the_log_before() -> None:
+    one = Member()
+    one.lead(2, A)
+    assert not one.member.has_resumed
+    one.member.resign()
+    again = ReplicaSetMember(ReplicaSetId(1), BrokerId(A), one.log, one.world.call_soon)
+    again.become_master(LeaderEpoch(2), alone())
+    assert again.has_resumed
+    again.resign()
+    again.become_master(LeaderEpoch(3), alone())
+    assert not again.has_resumed
+
+
+def test_a_cut_above_the_confirm_position_does_not_move_it() -> None:
+    # The snapshots of the log, from which it is read again, know of less.
+    one = Member()
+    one.lead(2, A, B)
+    confirmed = one.append(2)
+    cut = one.append(2)
+    one.append(3)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
+    one.member.note_master_confirmed(Position(confirmed))
+    one.log.truncate(Position(cut), lambda error: None)
+    one.world.run()
+    assert one.log.end_position == cut
+    assert one.member.confirm_position == confirmed

@@ -326,3 +326,45 @@ def test_a_slave_that_begins_inside_a_frame_is_refused_and_nothing_is_taken_for_
         assert isinstance(refusal, Refused)
         assert refusal.reason is Reason.DIVERGED
     assert told == []
+
+
+def test_a_slave_that_greets_on_a_new_link_is_not_connected_before_it_begins() -> None:
+    # Else it would have no grace to lose, and stay in step by greeting again and again.
+    leading = Leading()
+    leading.streaming()
+    leading.greeted()
+    slave = leading.set.keeper.slaves[BrokerId(SLAVE)]
+    assert not slave.is_connected
+    assert slave.gone_ms == leading.world.now_ms
+
+
+def test_what_a_lost_log_held_confirms_nothing_under_a_policy_that_comes_with_its_loss() -> None:
+    # A snapshot of the metadata may tell of several changes at once.
+    three_of_three = AckPolicy(kind=PolicyKind.K_OF_N, required=3)
+    leading = Leading(slaves=(SLAVE, 3), policy=three_of_three)
+    session, other = leading.streaming(), leading.streaming(slave=3)
+    while session.has_run:
+        session.send_one()
+        session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
+    leading.set.note_controller(leading.world.now_ms, is_caught_up=True)
+    assert (other.acknowledged, leading.member.confirm_position) == (0, 0)
+    ids = {BrokerId(MASTER): 1, BrokerId(SLAVE): REPLICA_ID + 1, BrokerId(3): REPLICA_ID}
+    replica_ids = {broker_id: ReplicaId(number) for broker_id, number in ids.items()}
+    two_of_three = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
+    leading.set.recorded(recorded_with(replica_ids, (SLAVE, 3), policy=two_of_three))
+    assert leading.member.confirm.membership.policy == two_of_three
+    assert leading.member.confirm_position == 0, "the master alone has it"
+
+
+def test_what_was_written_before_a_slave_began_is_verified_for_it_and_later_frames_are_not() -> (
+    None
+):
+    leading = Leading()
+    session = leading.streaming()
+    checked = []
+    while session.has_run:
+        checked.append(session.is_checked)
+        session.send_one()
+    assert checked
+    assert all(checked)
+    assert not session.is_checked

@@ -1,6 +1,6 @@
 """What counts of a member that was away, and of what was confirmed before this mastership."""
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, Position
 from tests.replication.test_sync_state import ADAPTIVE, A, B, C, Set
 
 
@@ -44,4 +44,19 @@ def test_a_slave_that_comes_back_is_not_caught_up_by_having_what_there_was_befor
     assert sets.next(90) is None
     sets.connect(B)
     assert sets.next(909) is None
+    assert sets.next(1) == (A,)
+
+
+def test_a_slave_that_comes_back_was_caught_up_at_its_handshake_once_it_has_what_there_was() -> (
+    None
+):
+    sets = Set(A, B, replicas=(A, B))
+    sets.connect(B)
+    sets.keeper.disconnected(BrokerId(B), sets.now)
+    sets.now, sets.end = 60, 600
+    sets.connect(B)
+    sets.now, sets.end = 960, 700
+    sets.keeper.acknowledged(BrokerId(B), Position(600), Position(sets.end), sets.now)
+    sets.confirm = 600
+    assert sets.next(99) is None
     assert sets.next(1) == (A,)

@@ -137,3 +137,13 @@ def test_while_a_change_has_no_answer_each_set_that_may_be_recorded_must_need_th
     new.note_member(BrokerId(B), 1)
     assert new.covers_reads(asking, 1)
     assert new.is_held(asking, 1)
+
+
+def test_how_many_must_be_silent_for_an_election_goes_by_the_set_that_elects() -> None:
+    # Among {A, B}, who are asked for, B alone elects itself; among {A, B, C} it could not.
+    asking = replace(members(PolicyKind.ADAPTIVE, A, B, C), proposed=(as_brokers(A, B),))
+    new = lease()
+    new.note_member(BrokerId(C), 1)
+    assert new.is_held(members(PolicyKind.ADAPTIVE, A, B, C), 1)
+    assert not new.is_held(asking, 1)
+    assert not new.covers_reads(asking, 1)

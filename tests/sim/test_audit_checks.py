@@ -7,8 +7,8 @@ import pytest
 from penstock.audit.compiled import Counts, count_batches
 from penstock.audit.fold import Fold
 from penstock.audit.row import encode_row
-from penstock.broker import audit_log
-from penstock.broker.audit_log import AuditLog
+from penstock.broker.audit import audit_log
+from penstock.broker.audit.audit_log import AuditLog
 from penstock.kafka import audited
 from penstock.kafka.audited import AuditedMeasure
 from simulator.run.plan import Fault, Shape

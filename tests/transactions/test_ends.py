@@ -70,3 +70,16 @@ def test_who_waits_behind_a_change_that_is_refused_is_told() -> None:
     world.journal.refuses = Unwritten.TOO_FEW_IN_STEP
     assert world.add_code(producer) is Code.COORDINATOR_NOT_AVAILABLE
     assert told == ["a"]
+
+
+def test_who_is_told_may_wait_again_in_the_same_turn_however_many_did() -> None:
+    ends, again = Ends(), list[bool]()
+
+    def ask_again(at: int) -> None:
+        again.append(ends.wait("x", lambda at=at: None, is_call=True))
+
+    for at in range(CALLS_MAX):
+        assert ends.wait("x", lambda at=at: ask_again(at), is_call=True)
+    ends.tell("x")
+    assert again == [True] * CALLS_MAX
+    assert len(ends) == CALLS_MAX

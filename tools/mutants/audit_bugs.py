@@ -7,7 +7,7 @@ from .mutant import Kind, plant
 FOLD = ("tests/audit/test_fold.py",)
 LOG = ("tests/broker/test_audit_log.py",)
 AREA = "Audit"
-ROWS, WRITER, GATE = "kafka/audited.py", "broker/audit_log.py", "kafka/gate.py"
+ROWS, WRITER, GATE = "kafka/audited.py", "broker/audit/audit_log.py", "kafka/gate.py"
 
 MUTANTS = (
     plant(
@@ -110,7 +110,7 @@ MUTANTS = (
         "audit-unconfirmed-rows-are-forgotten",
         AREA,
         "rows whose write failed are lost and told as written",
-        (WRITER, "            if error is None:\n", "            if True:\n"),
+        ("broker/audit/row_log.py", "            if error is None:\n", "            if True:\n"),
         kind=Kind.CLEARED,
         near=LOG,
     ),
@@ -120,8 +120,8 @@ MUTANTS = (
         "a stop loses what was counted since the last fold",
         (
             WRITER,
-            '        """\n        self._take()\n        self._write()',
-            '        """\n        self._write()',
+            '        """\n        self._take()\n        self._rows.write()',
+            '        """\n        self._rows.write()',
         ),
         kind=Kind.GUARD,
         near=LOG,

@@ -13,10 +13,14 @@ class Audit(Protocol):
 
     fold: Fold
     """Where requests are counted."""
-    written: int
-    """Rows confirmed."""
-    dropped: int
-    """Rows that found no room."""
+
+    @property
+    def written(self) -> int:
+        """Rows confirmed."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room."""
 
     @property
     def is_stuck(self) -> bool:

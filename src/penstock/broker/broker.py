@@ -49,6 +49,7 @@ from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from penstock.audit.port import Audit
+    from penstock.broker.audit.client_metrics import ClientMetrics
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.broker.tier.view import TierView
@@ -74,6 +75,9 @@ class Operations(Protocol):
 
 class Broker:
     """One broker of the cluster, as its handlers see it."""
+
+    client_metrics: ClientMetrics | None = None
+    """What clients push of their own metrics; None while that is off."""
 
     def __init__(
         self,

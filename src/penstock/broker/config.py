@@ -31,6 +31,15 @@ class BrokerConfig:
     """Create a topic when a client requests its metadata. Convenient for demonstrations; in
     production every misspelt name becomes a topic."""
 
+    client_metrics: bool = False
+    """Whether clients are told to push their own metrics (KIP-714), as client-metrics resources
+    configure it, and what they push is written to the internal topic __penstock_client_metrics. Use
+    the same value on all brokers."""
+
+    client_metrics_bytes_max: Annotated[int, Ge(1024), Le(16 << 20)] = 1 << 20
+    """Largest push of a client's own metrics in bytes, as it is sent and unpacked (Kafka:
+    telemetry.max.bytes)."""
+
     fenced_told_ms: Annotated[int, Ge(0), Le(600_000)] = 9_000
     """For how long clients are still told of a broker after it was fenced (Kafka: until its session
     ends, 9 s). librdkafka forgets a broker that it is not told of, and what waits for it may hang;

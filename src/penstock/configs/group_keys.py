@@ -1,7 +1,6 @@
 """Keys of groups and of client metrics: taken, checked and given back.
 
-Those of groups have an effect. Kafka's tools set those of client metrics as well; what they are for
-is not here, and each says so in its documentation.
+Those of client metrics have an effect on brokers that take them (`broker.client_metrics`).
 
 Source: Kafka 4.2 `GroupConfig` with the bounds that brokers have by default
 (`group.consumer.min.session.timeout.ms` and so on), `ClientMetricsConfigs` (KIP-714).
@@ -25,19 +24,11 @@ STREAMS_STANDBYS = "streams.num.standby.replicas"
 STREAMS_DELAY = "streams.initial.rebalance.delay.ms"
 POP_TOPICS = "rmq.pop.topics"
 POP_DELIVERIES = "rmq.pop.deliveries.max"
-_TELEMETRY = "metrics of clients are not taken"
 
 
-def _row(  # noqa: PLR0917  the columns of the tables below
-    key: str, config_type: ConfigType, parse: Parse, default: str, about: str, why: str
-) -> ResourceKey:
+def _row(key: str, config_type: ConfigType, parse: Parse, default: str, about: str) -> ResourceKey:
     return ResourceKey(
-        key=key,
-        config_type=config_type,
-        parse=parse,
-        default=default,
-        documentation=f"{about} Has no effect in Penstock: {why}.",
-        no_effect=why,
+        key=key, config_type=config_type, parse=parse, default=default, documentation=about
     )
 
 
@@ -114,13 +105,13 @@ _GROUP_ROWS = (
 GROUP_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType({one.key: one for one in _GROUP_ROWS})
 
 _WHICH = "Prefixes of the metrics that clients send; empty for none, '*' for all."
-_OFTEN = "How often clients send them, in ms."
-_WHOSE = "Which clients send them, as NAME=PATTERN; empty for all."
+_OFTEN = "How often clients send them, in ms; of several that a client matches the shortest counts."
+_WHOSE = "Which clients send them, as NAME=PATTERN with a pattern of RE2; empty for all."
 
 _METRICS_ROWS = (
-    _row("metrics", ConfigType.LIST, name_list, "", _WHICH, _TELEMETRY),
-    _row("interval.ms", ConfigType.INT, number(100, 3_600_000), "300000", _OFTEN, _TELEMETRY),
-    _row("match", ConfigType.LIST, client_patterns, "", _WHOSE, _TELEMETRY),
+    _row("metrics", ConfigType.LIST, name_list, "", _WHICH),
+    _row("interval.ms", ConfigType.INT, number(100, 3_600_000), "300000", _OFTEN),
+    _row("match", ConfigType.LIST, client_patterns, "", _WHOSE),
 )
 METRICS_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType(
     {one.key: one for one in _METRICS_ROWS}

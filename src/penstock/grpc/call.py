@@ -24,9 +24,9 @@ from penstock.grpc.error_map import status_of
 from penstock.grpc.errors import CallFault
 from penstock.grpc.inflating import NotGzip, TooLarge, inflate
 from penstock.grpc.metadata import GZIP, CallHead
-from penstock.grpc.proto.codec import encode
 from penstock.grpc.proto.messages import Answer
 from penstock.grpc.statuses import GrpcStatus
+from penstock.protobuf.codec import encode
 
 if TYPE_CHECKING:
     from penstock.base.ports import Cancellable

@@ -14,6 +14,7 @@ from penstock.grpc import errors as grpc
 from penstock.grpc.consuming import consumers
 from penstock.grpc.proto.messages import Status
 from penstock.grpc.statuses import Code
+from penstock.protobuf import errors as protobuf
 from penstock.record import errors as record
 from penstock.remoting import errors as remoting
 from penstock.replication import errors as replication
@@ -36,7 +37,7 @@ _CODES: Final[dict[type[PlatformError], Code]] = {
     replication.ReplicationError: Code.HA_NOT_AVAILABLE,
     storage.LogBusy: Code.HA_NOT_AVAILABLE,
     storage.LogFollows: Code.HA_NOT_AVAILABLE,
-    grpc.MalformedMessage: Code.BAD_REQUEST,
+    protobuf.MalformedMessage: Code.BAD_REQUEST,
 }
 
 

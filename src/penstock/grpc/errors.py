@@ -1,7 +1,6 @@
 """Errors of the grpc room: what a client should not have sent.
 
     GrpcError
-      MalformedMessage(reason)        bytes that are not the message that its method takes
       CallFault(status, reason)       the call ends with a status of gRPC
       Refused(code, reason)           the call is answered with a code of RocketMQ's
 
@@ -19,10 +18,6 @@ class GrpcError(PlatformError):
         """`reason` is one short phrase, for the client and for logs."""
         super().__init__(reason)
         self.reason = reason
-
-
-class MalformedMessage(GrpcError):
-    """Not a message of protobuf, or more of its fields than it may have."""
 
 
 class CallFault(GrpcError):

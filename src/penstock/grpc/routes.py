@@ -13,10 +13,10 @@ from ipaddress import ip_address
 from typing import Final
 
 from penstock.base.ids import BrokerId
-from penstock.grpc.proto.codec import encode
 from penstock.grpc.proto.messages import Address, Broker, Endpoints, MessageQueue, Resource
-from penstock.grpc.proto.wire import VARINT, add_field, add_varint
 from penstock.grpc.statuses import AddressScheme, MessageType, Permission
+from penstock.protobuf.codec import encode
+from penstock.protobuf.wire import VARINT, add_field, add_varint
 
 ACCEPTED: Final = (MessageType.NORMAL, MessageType.FIFO)
 """Kinds of messages that every topic takes."""

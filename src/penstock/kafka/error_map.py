@@ -38,6 +38,7 @@ from penstock.quotas import errors as quotas
 from penstock.record import errors as record
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
+from penstock.telemetry import errors as telemetry
 
 _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     PlatformError: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -70,6 +71,13 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     record.InvalidRecord: ErrorCode.INVALID_RECORD,
     record.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     record.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    telemetry.InvalidInstance: ErrorCode.INVALID_REQUEST,
+    telemetry.InstanceEnded: ErrorCode.INVALID_REQUEST,
+    telemetry.EarlyRequest: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    telemetry.UnknownSubscription: ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+    telemetry.UnknownCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    telemetry.TelemetryTooLarge: ErrorCode.TELEMETRY_TOO_LARGE,
+    telemetry.MalformedTelemetry: ErrorCode.INVALID_RECORD,
     quotas.InvalidQuota: ErrorCode.INVALID_REQUEST,
     quotas.UnknownEntityKind: ErrorCode.UNSUPPORTED_VERSION,
     replication.ReplicationError: ErrorCode.NOT_LEADER_OR_FOLLOWER,

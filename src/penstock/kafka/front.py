@@ -73,7 +73,8 @@ class KafkaFront:
         self.broker = broker
         self.spawn = spawn
         self.begin = begin
-        self.apis = apis
+        self.apis = {key: api for key, api in apis.items() if api.is_offered(config)}
+        """Those that this broker has."""
         self.fetch_sessions = FetchSessionCache(
             config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id
         )
@@ -130,7 +131,8 @@ class KafkaFront:
         broker = self.broker
         named = broker.groups.pinned_bytes + broker.transactions.pinned_bytes
         sessions = self.fetch_sessions.pinned_bytes + self.share_sessions.pinned_bytes
-        return named + sessions + waiting
+        metrics = 0 if broker.client_metrics is None else broker.client_metrics.pinned_bytes
+        return named + sessions + waiting + metrics
 
     @property
     def has_long_work(self) -> bool:

@@ -1,4 +1,4 @@
-"""The table of APIs, derived from the modules in `kafka/handlers`; it decides what is advertised.
+"""The table of APIs, derived from the modules in `kafka/handlers`; it says what is advertised.
 
 A handler module has KEY, VERSIONS and one of
     handle(context, request, reply)            answers now or later through `reply`
@@ -12,6 +12,7 @@ and may have
     is_much(context, body) -> bool              whether this is one; then `handle_much` answers it,
     async handle_much(context, request) -> fields   and waits after every slice
     handle_run(context, memory, run, owe) -> reply   for requests that came together (Produce)
+    is_offered(config) -> bool                  whether a broker with these settings has it at all
 """
 
 import importlib
@@ -20,8 +21,14 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from penstock.broker.config import BrokerConfig
 from penstock.kafka import handlers
 from penstock.kafka.needs import NEEDS
+
+
+def always(_config: BrokerConfig) -> bool:
+    """Offer an API whatever the settings are."""
+    return True
 
 
 def plain(_context: object, _element: object) -> int:
@@ -49,6 +56,7 @@ class Api(NamedTuple):
     """Whether a request that can be cut is long from few elements on."""
     is_much: Callable[..., bool] | None = None
     handle_much: Callable[..., Any] | None = None
+    is_offered: Callable[[BrokerConfig], bool] = always
 
 
 def load_apis() -> dict[int, Api]:
@@ -81,4 +89,5 @@ def _api_of(module: Any) -> Api:
         is_heavy=getattr(module, "IS_HEAVY", False),
         is_much=getattr(module, "is_much", None),
         handle_much=getattr(module, "handle_much", None),
+        is_offered=getattr(module, "is_offered", always),
     )

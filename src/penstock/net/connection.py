@@ -43,7 +43,7 @@ from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.shares import makes_room
-from penstock.net.sockets import has_hung_up
+from penstock.net.sockets import has_hung_up, peer_port
 from penstock.net.tls.guard import Guard
 from penstock.net.turn_share import Sent, sent_in
 
@@ -99,6 +99,11 @@ class Connection(AnsweringSide):
         self._is_reading = True
         self._is_in_loop = False
         self.last_tick = self.frame_tick = context.tick
+
+    @property
+    def client_port(self) -> int:
+        """Port that the client connected from; 0 where that is not known."""
+        return peer_port(self._transport)
 
     # --- the transport's side ------------------------------------------------------------------
 

@@ -117,3 +117,9 @@ def raise_descriptor_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             return hard
     return soft
+
+
+def peer_port(transport: asyncio.BaseTransport) -> int:
+    """Return the port of the other side; 0 where that is not known."""
+    address = transport.get_extra_info("peername")
+    return int(address[1]) if isinstance(address, tuple) else 0

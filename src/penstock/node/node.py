@@ -289,7 +289,7 @@ class Node:
         manager.on_member_fenced.append(self._on_set_fenced)
         self._dynamic.follow(lambda now: manager.server.use_config(now.replication))
         registration.manager, registration.controller = manager, sessions
-        start_audit(self._front, self._supervisor.run_once)
+        start_audit(self._front, self._supervisor.run_once, self._machine.randomness)
         self._sessions, self._manager = sessions, manager
         self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect

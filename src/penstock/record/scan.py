@@ -1,4 +1,4 @@
-"""Searching a batch for a record by time and offset, without decoding records.
+"""Searching a batch for records by time and offset, without decoding them.
 
 This runs on worker threads, on batches of up to millions of records, beside the event loop. So the
 inner loop has two twins: `_scan.pyx` in C, which releases the interpreter's lock, and the function
@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from penstock.record.batch import read_header
 from penstock.record.compression import Bounds
+from penstock.record.errors import CorruptBatch
 from penstock.record.read import (
     INT64_MAX,
+    iter_header_parts,
     open_batch,
     read_raw,
     record_timestamp,
@@ -21,7 +23,11 @@ from penstock.record.read import (
 
 INT64_MIN = -INT64_MAX - 1
 
+WHOLE, MORE, CORRUPT = range(3)
+"""What ends a cut: the batch, a bound, or a record that can not be read."""
+
 _Find = Callable[[memoryview, int, int, int], tuple[int, int] | None]
+_Cut = Callable[[memoryview, int, int, int, int, int], tuple[int, int, int, int, int]]
 
 
 class FoundRecord(NamedTuple):
@@ -47,15 +53,52 @@ def find_record(
     return None
 
 
+def cut_records(  # noqa: PLR0917  as the compiled twin has them
+    block: memoryview,
+    record_count: int,
+    last_delta: int,
+    first_delta: int,
+    bytes_max: int,
+    records_max: int,
+) -> tuple[int, int, int, int, int]:
+    """Find the records from an offset delta on, one at least and at most so many or so many bytes.
+
+    Returns where they begin and end in the block, how many they are, the delta of the last one (-1
+    if there is none), and what ends them: WHOLE, MORE, CORRUPT.
+    """
+    at = start = end = taken = 0
+    previous = last = -1
+    for _ in range(record_count):
+        if taken and (taken >= records_max or end - start >= bytes_max):
+            return start, end, taken, last, MORE
+        try:
+            raw = read_raw(block, at)
+            if not previous < raw.offset_delta <= last_delta:
+                return start, end, taken, last, CORRUPT
+            if raw.offset_delta >= first_delta:
+                for _ in iter_header_parts(block, raw.headers_at, raw.end):
+                    pass
+        except CorruptBatch:
+            return start, end, taken, last, CORRUPT
+        if raw.offset_delta >= first_delta:
+            start = at if not taken else start
+            taken += 1
+            end, last = raw.end, raw.offset_delta
+        previous, at = raw.offset_delta, raw.end
+    return start, end, taken, last, WHOLE
+
+
 COMPILED: _Find | None
+COMPILED_CUT: _Cut | None
 try:
     from penstock.record import _scan
 except ImportError:  # no C compiler at installation
-    COMPILED = None
+    COMPILED = COMPILED_CUT = None
 else:
-    COMPILED = _scan.find_record
+    COMPILED, COMPILED_CUT = _scan.find_record, _scan.cut_records
 
 _find = COMPILED or find_record
+cut = COMPILED_CUT or cut_records
 
 
 def first_record_at(

@@ -15,7 +15,6 @@ accumulates.
 import logging
 from typing import Protocol
 
-from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
@@ -28,6 +27,7 @@ from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
 from penstock.broker.sets.splits import Splits, Splitter
+from penstock.controller.commands.topic_names import ROW_TOPICS
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.config import Retention
 
@@ -156,7 +156,7 @@ class Housekeeping:
         topic = self._broker.partitions.by_id.get(partition.topic_id)
         if topic is None:
             return KEEP
-        if topic.internal and topic.name != AUDIT_TOPIC:
+        if topic.internal and topic.name not in ROW_TOPICS:
             coordinator = self._broker.coordinators.get(topic.name)
             if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
                 return KEEP

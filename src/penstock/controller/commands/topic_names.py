@@ -7,6 +7,7 @@ import re
 
 from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.controller.errors import InvalidTopicName
+from penstock.telemetry.row import TOPIC as CLIENT_METRICS_TOPIC
 
 TOPIC_NAME_CHARACTERS_MAX = 249
 
@@ -18,6 +19,8 @@ DELAY_TOPICS = tuple(f"__delayed_{level}" for level in range(1, 19))
 """Where messages of RocketMQ's clients wait: one topic for each of the 18 delay levels."""
 HALF_TOPIC = "__half_messages"
 """Where half messages of their transactions wait."""
+ROW_TOPICS = frozenset({AUDIT_TOPIC, CLIENT_METRICS_TOPIC})
+"""Of rows for people: they are kept for as long as topics are by default."""
 INTERNAL_TOPICS = frozenset(
     {
         *DELAY_TOPICS,
@@ -25,7 +28,7 @@ INTERNAL_TOPICS = frozenset(
         GROUP_OFFSETS_TOPIC,
         TRANSACTION_STATE_TOPIC,
         SHARE_STATE_TOPIC,
-        AUDIT_TOPIC,
+        *ROW_TOPICS,
         TIER_STATE_TOPIC,
     }
 )

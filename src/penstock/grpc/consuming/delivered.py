@@ -21,10 +21,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.grpc.consuming.receipts import write_receipt
-from penstock.grpc.proto.codec import encode
 from penstock.grpc.proto.messages import Resource
-from penstock.grpc.proto.wire import LENGTH, VARINT, add_varint
 from penstock.grpc.statuses import Encoding, MessageType
+from penstock.protobuf.codec import encode
+from penstock.protobuf.wire import LENGTH, VARINT, add_varint
 from penstock.remoting.pop.receipts import number_of
 from penstock.remoting.system_names import (
     GROUP,

@@ -18,7 +18,6 @@ from penstock.grpc.consuming.serving import serve
 from penstock.grpc.error_map import status_of
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import group_name, popped_topic, topic_name
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     AckMessageEntry,
     AckMessageRequest,
@@ -27,6 +26,7 @@ from penstock.grpc.proto.messages import (
     Status,
 )
 from penstock.grpc.statuses import Code
+from penstock.protobuf.codec import decode
 from penstock.remoting.errors import BadReceipt
 from penstock.remoting.pop.saying import OVER, Said, refusal, tell_shares
 from penstock.shares.answers import Verdict

@@ -19,7 +19,6 @@ from penstock.grpc.consuming.claims import Claimed, claimed, say
 from penstock.grpc.consuming.receipts import write_receipt
 from penstock.grpc.consuming.times import invisible_ms
 from penstock.grpc.gate import group_name, popped_topic, topic_name
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Answer,
     ChangeInvisibleDurationRequest,
@@ -28,6 +27,7 @@ from penstock.grpc.proto.messages import (
     Status,
 )
 from penstock.grpc.statuses import Code
+from penstock.protobuf.codec import decode
 from penstock.remoting.pop.receipts import number_of
 from penstock.remoting.pop.saying import change, refusal
 from penstock.shares.answers import Say

@@ -11,9 +11,9 @@ from typing import Final
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import check_group, group_name
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import Answer, HeartbeatRequest, Status
 from penstock.grpc.statuses import ClientType, Code
+from penstock.protobuf.codec import decode
 
 _OK: Final = Answer(status=Status(code=Code.OK, message="OK"))
 PRODUCERS: Final = frozenset({ClientType.UNSPECIFIED, ClientType.PRODUCER})

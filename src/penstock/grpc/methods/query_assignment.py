@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import group_name, popped_topic, topic_name
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Assignment,
     QueryAssignmentRequest,
@@ -22,6 +21,7 @@ from penstock.grpc.proto.messages import (
 )
 from penstock.grpc.routes import leading_queue
 from penstock.grpc.statuses import Code
+from penstock.protobuf.codec import decode
 
 if TYPE_CHECKING:
     from penstock.base.ids import BrokerId

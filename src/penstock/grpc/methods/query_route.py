@@ -15,10 +15,10 @@ from penstock.controller.errors import UnknownTopic
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, may_create, topic_name
-from penstock.grpc.proto.codec import decode, encode
 from penstock.grpc.proto.messages import QueryRouteRequest, QueryRouteResponse, Status
 from penstock.grpc.routes import encoded_queues
 from penstock.grpc.statuses import Code
+from penstock.protobuf.codec import decode, encode
 
 _OK: Final = encode(QueryRouteResponse(status=Status(code=Code.OK, message="OK")))
 

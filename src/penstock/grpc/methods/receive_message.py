@@ -32,7 +32,6 @@ from penstock.grpc.consuming.settings import BATCH_MAX, POLL_MS_MAX
 from penstock.grpc.consuming.times import invisible_ms, ms_of
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import group_name, popped_topic, topic_name
-from penstock.grpc.proto.codec import decode, encode
 from penstock.grpc.proto.messages import (
     Duration,
     FilterExpression,
@@ -42,6 +41,7 @@ from penstock.grpc.proto.messages import (
     Status,
 )
 from penstock.grpc.statuses import Code
+from penstock.protobuf.codec import decode, encode
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.pop.beginning import Begins
 from penstock.remoting.pop.popping import Asked, Part, Popping

@@ -29,7 +29,6 @@ from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
 from penstock.grpc.incoming import checked_records
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Message,
     SendMessageRequest,
@@ -39,6 +38,7 @@ from penstock.grpc.proto.messages import (
     SystemProperties,
 )
 from penstock.grpc.statuses import Code, MessageType
+from penstock.protobuf.codec import decode
 from penstock.remoting.sending import Sent
 from penstock.replication.errors import NotMaster
 

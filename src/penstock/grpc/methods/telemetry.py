@@ -16,7 +16,6 @@ from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.gate import check_group, group_name
 from penstock.grpc.incoming import BODY_BYTES_MAX
 from penstock.grpc.methods.heartbeat import CONSUMERS, NOT_SERVED, PRODUCERS
-from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
     Duration,
     ExponentialBackoff,
@@ -29,6 +28,7 @@ from penstock.grpc.proto.messages import (
     TelemetryCommand,
 )
 from penstock.grpc.statuses import ClientType, Code, GrpcStatus
+from penstock.protobuf.codec import decode
 
 _BACKOFF: Final = RetryPolicy(
     max_attempts=3,

@@ -1,1 +1,1 @@
-"""Messages of protobuf: a codec of declared fields, and those of apache.rocketmq.v2."""
+"""Messages of apache.rocketmq.v2, declared for the codec of `protobuf`."""

@@ -6,7 +6,7 @@ these fields is skipped.
 
 from collections.abc import Sequence
 
-from penstock.grpc.proto.codec import Kind, field, message
+from penstock.protobuf.codec import Kind, field, message
 
 
 @message

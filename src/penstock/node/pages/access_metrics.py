@@ -1,10 +1,11 @@
 """The metrics of what clients may do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from penstock.audit.port import Audit
+from penstock.broker.audit.client_metrics import REQUEST_RESULTS, ClientMetrics
 from penstock.broker.broker import Broker
 
 
@@ -25,6 +26,7 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
     acls = len(broker.metadata.configuration.acls)
     yield GaugeMetricFamily("penstock_acls", "Rules of access (ACLs) in the metadata.", acls)
     yield from _audit_metrics(broker.audit)
+    yield from _client_metrics(broker.client_metrics)
 
 
 def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
@@ -43,3 +45,43 @@ def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
         beyond,
     )
     yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)
+
+
+def _client_metrics(taken: ClientMetrics | None) -> Iterator[Metric]:
+    """Yield what clients push of their own metrics, and what became of it; 0 while off."""
+    written = dropped = waiting = instances = evicted = 0
+    results: Mapping[tuple[str, str], int] = {}
+    if taken is not None:
+        written, dropped, waiting = taken.written, taken.dropped, len(taken)
+        instances, evicted, results = len(taken.instances), taken.instances.evicted, taken.results
+    requests = CounterMetricFamily(
+        "penstock_client_metrics_requests",
+        "Requests of clients about their own metrics, by kind and result.",
+        labels=["request", "result"],
+    )
+    for names in REQUEST_RESULTS:
+        requests.add_metric(names, results.get(names, 0))
+    yield requests
+    yield CounterMetricFamily(
+        "penstock_client_metrics_rows_written", "Rows of client metrics confirmed.", written
+    )
+    yield CounterMetricFamily(
+        "penstock_client_metrics_rows_dropped",
+        "Rows of client metrics that found no room.",
+        dropped,
+    )
+    yield CounterMetricFamily(
+        "penstock_client_metrics_instances_evicted",
+        "Client instances forgotten because there were too many.",
+        evicted,
+    )
+    yield GaugeMetricFamily(
+        "penstock_client_metrics_rows_waiting",
+        "Rows of client metrics that wait to be written.",
+        waiting,
+    )
+    yield GaugeMetricFamily(
+        "penstock_client_metrics_instances",
+        "Client instances that were here lately.",
+        instances,
+    )

@@ -32,6 +32,12 @@ def pop_metrics(desk: PopDesk) -> Iterator[Metric]:
     for (group, outcome), count in desk.pops.counts.items():
         counted.add_metric([group, outcome], count)
     yield counted
+    yield CounterMetricFamily(
+        "penstock_remoting_unreadable_batches",
+        "Batches whose records can not be read, and that pulls, pops and receives have stepped"
+        " over; each reader counts.",
+        desk.excerpts.unreadable,
+    )
     yield GaugeMetricFamily(
         "penstock_remoting_pops_waiting",
         "Pops and notifications that look for messages, or wait for some.",

@@ -20,6 +20,7 @@ from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.tier.reach import told_first_offset
+from penstock.record.excerpt import Part
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.filtering import Messages
@@ -29,6 +30,7 @@ from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.positions import commit, is_here
 from penstock.remoting.reading import Wanted, read_messages
 from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.subscription import EVERYTHING
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.storage.errors import OffsetOutOfRange
@@ -39,6 +41,10 @@ WAIT_MS_MAX: Final = 30_000
 MESSAGES_MAX: Final = 1_024
 READ_BYTES_MAX: Final = 256 << 10
 """Of batches; a single one may be larger."""
+EXCERPT_BYTES: Final = 512 << 10
+"""Of their records, unpacked, that one pull looks at; a single one may be larger."""
+LOOKED_MAX: Final = 10_000
+"""Of their records, where a filter chooses among them."""
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -97,6 +103,22 @@ def _answer(
         reply.fail(error)
         return
     reply.begin()
+    most = wanted.messages_max if wanted.filter is EVERYTHING else LOOKED_MAX
+    part = Part(wanted.offset, EXCERPT_BYTES, most)
+    made = partial(_read, context, wanted, reply, read)
+    context.front.desk.excerpts.make(read, part, context.connection, made, reply.end)
+
+
+def _read(
+    context: RemotingContext,
+    wanted: Wanted,
+    reply: Reply,
+    read: PartitionRead,
+    error: PlatformError | None,
+) -> None:
+    if error is not None:
+        reply.fail(error)
+        return
     filtering = context.front.filtering
     slices = read_messages(wanted, read, filtering.left_out)
     bounds = _start(context, wanted), read.stable_offset

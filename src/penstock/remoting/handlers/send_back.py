@@ -23,6 +23,7 @@ from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.partitions import HostedPartition
 from penstock.record.build import Record
+from penstock.record.excerpt import Part
 from penstock.record.read import iter_batches, iter_records
 from penstock.remoting.errors import MessageGone
 from penstock.remoting.fields import number, text
@@ -89,12 +90,27 @@ def _on_read(
     context: RemotingContext, asked: _Asked, reply: Reply, reads: list[PartitionRead]
 ) -> None:
     (read,) = reads
+    reply.begin()
+    if read.error is not None:
+        reply.fail(read.error)
+        return
+    part = Part(int(read.wanted.fetch_offset), 1, 1)
+    told = partial(_on_excerpt, context, asked, reply, read)
+    context.front.desk.excerpts.make(read, part, context.connection, told, reply.end)
+
+
+def _on_excerpt(
+    context: RemotingContext,
+    asked: _Asked,
+    reply: Reply,
+    read: PartitionRead,
+    why_not: PlatformError | None,
+) -> None:
     hosted = read.hosted
     assert hosted is not None, "it was read"
-    reply.begin()
     try:
-        if read.error is not None:
-            raise read.error
+        if why_not is not None:
+            raise why_not
         record = _record(read.buffers, read.wanted.fetch_offset)
         message = _checked(hosted, asked, record, read.wanted.fetch_offset)
     except PlatformError as error:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.fetch.consumer import Room
+from penstock.remoting.excerpts import Excerpts
 from penstock.remoting.pop.letters import PopLetters
 from penstock.remoting.pop.pops import Pops
 
@@ -55,7 +56,8 @@ class PopDesk:
         self.calls = calls
         self.sending = sending
         self.pops = Pops()
-        self.letters = PopLetters(broker, spawn, places, sending, self.pops)
+        self.excerpts = Excerpts(broker)
+        self.letters = PopLetters(broker, spawn, places, sending, self)
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
         """Creates what keeps positions of groups, where it is missing."""
         self.may_begin: MayBegin

@@ -29,6 +29,7 @@ from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.tier.reach import known_first_offset
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.record.build import Record
+from penstock.record.excerpt import Part
 from penstock.record.read import iter_batches, iter_records, run_end
 from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.ids import derived_id
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
     from penstock.remoting.later.places import Places
-    from penstock.remoting.pop.pops import Pops
+    from penstock.remoting.pop.desk import PopDesk
     from penstock.remoting.sending import Sending
     from penstock.shares.state import ShareKey
 
@@ -65,13 +66,14 @@ class PopLetters:
     """See the module; one for each front."""
 
     def __init__(
-        self, broker: Broker, spawn: Spawn, places: Places, sending: Sending, pops: Pops
+        self, broker: Broker, spawn: Spawn, places: Places, sending: Sending, desk: PopDesk
     ) -> None:
+        """`desk` is what this is a part of."""
         self._broker = broker
         self._spawn = spawn
         self._places = places
         self._sending = sending
-        self._pops = pops
+        self._desk = desk
         self._due: dict[ShareKey, list[Run]] = {}
         """What is to be copied, of shares that have a task."""
         self._of: dict[int, dict[ShareKey, None]] = {}
@@ -144,10 +146,11 @@ class PopLetters:
             return None
         if read.error is not None:
             raise read.error
+        await self._excerpt(read, first)
         letters, end = _letters(hosted, read, (first, end))
         if letters:
             await self._append(hosted, group, letters)
-            self._pops.note(group, "dead_letter", len(letters))
+            self._desk.pops.note(group, "dead_letter", len(letters))
         return run[0], end
 
     async def _read(self, hosted: HostedPartition, offset: int) -> PartitionRead:
@@ -165,6 +168,15 @@ class PopLetters:
         ).start(0)
         await done
         return read
+
+    async def _excerpt(self, read: PartitionRead, first: int) -> None:
+        """Put what is copied in the place of what was read. Raises RecordError kinds."""
+        done: asyncio.Future[PlatformError | None] = asyncio.get_running_loop().create_future()
+        part = Part(first, BYTES_MAX, RECORDS_MAX)
+        self._desk.excerpts.make(read, part, None, done.set_result, _nothing)
+        error = await done
+        if error is not None:
+            raise error
 
     async def _append(self, hosted: HostedPartition, group: str, letters: list[Record]) -> None:
         """Append dead letters; returns once they are confirmed. Raises PlatformError."""
@@ -184,6 +196,10 @@ class PopLetters:
         outcome = await told
         if isinstance(outcome, PlatformError):
             raise outcome
+
+
+def _nothing() -> None:
+    """Nobody has asked, so nobody goes."""
 
 
 def _behind(runs: Runs, end: int) -> list[Run]:

@@ -29,9 +29,18 @@ from penstock.broker.shares.waiting import ShareWait, ready
 from penstock.broker.tier.reach import first_offset
 from penstock.broker.tier.view import TierClient
 from penstock.broker.turns import Pace
+from penstock.record.excerpt import Part as RunPart
 from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.pop.beginning import begin
-from penstock.remoting.pop.records import BYTES_MAX, Seen, Source, Wanted, divided, look
+from penstock.remoting.pop.records import (
+    BYTES_MAX,
+    LOOKED_MAX,
+    Seen,
+    Source,
+    Wanted,
+    divided,
+    look,
+)
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
@@ -52,6 +61,8 @@ REFUSED_S: Final = 1.0
 """Pause where a share may not be used, as long as its group says so."""
 LOOKS_MAX: Final = 100
 """Reads of one queue without a message that is wanted, before others have their turn."""
+EXCERPT_BYTES: Final = 512 << 10
+"""Of records, unpacked, that are looked at for one answer; a single one may be larger."""
 FEW: Final = 20
 """With more pops that wait, those that are woken look one in a turn."""
 
@@ -286,7 +297,26 @@ class Popping:
         operation.on_end = partial(_soon, broker, end)
         operation.start(0)
         await done
+        if read.error is None and read.size:
+            await self._excerpt(read, offset)
         return read
+
+    async def _excerpt(self, read: PartitionRead, offset: int) -> None:
+        """Put what is looked at in the place of what was read: nothing if the client has gone."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(error: PlatformError | None) -> None:
+            read.error = error
+            if not done.done():
+                done.set_result(None)
+
+        def drop() -> None:
+            read.clear()
+            told(None)
+
+        wanted = RunPart(offset, EXCERPT_BYTES, LOOKED_MAX)
+        self._desk.excerpts.make(read, wanted, self._popper, told, drop)
+        await done
 
     def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""

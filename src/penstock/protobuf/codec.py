@@ -9,7 +9,7 @@ is not declared is skipped. Reading is bounded: a message has so many fields, so
 messages within it, and so many values of one field, whatever its length permits.
 
 Source: ours; the encoding page of Protocol Buffers. A message without its unknown fields is what
-this front needs: it passes nothing on.
+its users need: they pass nothing on.
 """
 
 import dataclasses
@@ -17,9 +17,10 @@ from enum import Enum, auto
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
-from penstock.grpc.errors import MalformedMessage
-from penstock.grpc.proto.wire import (
+from penstock.protobuf.errors import MalformedMessage
+from penstock.protobuf.wire import (
     FIXED32,
+    FIXED64,
     LENGTH,
     VARINT,
     add_field,
@@ -39,7 +40,6 @@ the turn in which it is read. 128 messages may have 60 each, 18 properties among
 NUMBER_MAX: Final = (1 << 29) - 1
 VALUES_MAX: Final = 1_024
 """Of one repeated field."""
-_FLOAT: Final = Struct("<f")
 
 
 class Kind(Enum):
@@ -48,13 +48,26 @@ class Kind(Enum):
     INT = auto()
     """int32, int64, bool and enumerations."""
     FLOAT = auto()
+    DOUBLE = auto()
+    FIXED = auto()
+    """fixed64."""
+    SIGNED_FIXED = auto()
+    """sfixed64."""
     TEXT = auto()
     BYTES = auto()
     MESSAGE = auto()
     """A map is a repeated message, too: its entries."""
 
 
-_WIRE: Final = {Kind.INT: VARINT, Kind.FLOAT: FIXED32}
+_FIXED: Final = {
+    Kind.FLOAT: Struct("<f"),
+    Kind.DOUBLE: Struct("<d"),
+    Kind.FIXED: Struct("<Q"),
+    Kind.SIGNED_FIXED: Struct("<q"),
+}
+_WIRE: Final = {Kind.INT: VARINT, Kind.FLOAT: FIXED32} | dict.fromkeys(
+    (Kind.DOUBLE, Kind.FIXED, Kind.SIGNED_FIXED), FIXED64
+)
 
 
 class Declared(NamedTuple):
@@ -96,10 +109,13 @@ def message(declared: type[T]) -> type[T]:
     return cast("type[T]", made)
 
 
-def decode(kind: type[T], data: bytes) -> T:
-    """Return the message that bytes are. Raises MalformedMessage."""
+def decode(kind: type[T], data: bytes, fields_max: int = ALL_FIELDS_MAX) -> T:
+    """Return the message that bytes are; `fields_max` with those within it.
+
+    Raises MalformedMessage.
+    """
     try:
-        return _Reading(data).message(kind, 0, len(data))
+        return _Reading(data, fields_max).message(kind, 0, len(data))
     except UnicodeDecodeError as error:
         raise MalformedMessage("a text that is not UTF-8") from error
 
@@ -107,11 +123,11 @@ def decode(kind: type[T], data: bytes) -> T:
 class _Reading:
     """The bytes of one message, and how many fields it may have yet."""
 
-    __slots__ = ("_data", "_left")
+    __slots__ = ("_data", "_left", "_most")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, fields_max: int) -> None:
         self._data = data
-        self._left = ALL_FIELDS_MAX
+        self._most = self._left = fields_max
 
     def message(self, kind: type[T], at: int, end: int) -> T:
         """Read a message, or one within it."""
@@ -134,7 +150,7 @@ class _Reading:
                 start, at = read_length(data, at, end)
                 _take(values, declared, self._value(declared, start, at))
             elif wire == _WIRE.get(declared.kind):
-                value, at = _number(wire, data, at, end)
+                value, at = _number(declared.kind, data, at, end)
                 _take(values, declared, [value] if declared.is_repeated else value)
             else:
                 raise MalformedMessage(f"the field {declared.name} is of another type")
@@ -143,7 +159,7 @@ class _Reading:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise MalformedMessage(f"more than {ALL_FIELDS_MAX} fields, with those within others")
+            raise MalformedMessage(f"more than {self._most} fields, with those within others")
 
     def _value(self, declared: Declared, start: int, end: int) -> Any:
         """Return what a field of the type LENGTH holds; a list of it where it is repeated."""
@@ -151,7 +167,7 @@ class _Reading:
         if kind in _WIRE:
             if not declared.is_repeated:
                 raise MalformedMessage(f"the field {declared.name} is of another type")
-            return self._packed(_WIRE[kind], start, end)
+            return self._packed(kind, start, end)
         value: Any
         if kind is Kind.TEXT:
             value = self._data[start:end].decode()
@@ -162,23 +178,24 @@ class _Reading:
             value = self.message(declared.of, start, end)
         return [value] if declared.is_repeated else value
 
-    def _packed(self, wire: int, at: int, end: int) -> list[int | float]:
+    def _packed(self, kind: Kind, at: int, end: int) -> list[int | float]:
         values: list[int | float] = []
         while at < end:
             self._count()
-            value, at = _number(wire, self._data, at, end)
+            value, at = _number(kind, self._data, at, end)
             values.append(value)
             if len(values) > VALUES_MAX:
                 raise MalformedMessage(f"a field of more than {VALUES_MAX} values")
         return values
 
 
-def _number(wire: int, data: bytes, at: int, end: int) -> tuple[int | float, int]:
-    if wire == VARINT:
+def _number(kind: Kind, data: bytes, at: int, end: int) -> tuple[int | float, int]:
+    if kind is Kind.INT:
         value, at = read_varint(data, at, end)
         return signed(value), at
-    after = skip(data, FIXED32, at, end)
-    return float(_FLOAT.unpack_from(data, at)[0]), after
+    after = skip(data, _WIRE[kind], at, end)
+    (number,) = _FIXED[kind].unpack_from(data, at)
+    return cast("int | float", number), after
 
 
 def _take(values: dict[str, Any], declared: Declared, value: Any) -> None:
@@ -202,10 +219,10 @@ def encode(made: Any) -> bytes:
             continue
         if not declared.is_repeated:
             _add(out, declared, value)
-        elif declared.kind is Kind.INT:
+        elif declared.kind in _WIRE:
             packed = bytearray()
             for one in value:
-                add_varint(packed, one)
+                _add_number(packed, declared.kind, one)
             add_field(out, declared.number, packed)
         else:
             for one in value:
@@ -215,15 +232,20 @@ def encode(made: Any) -> bytes:
 
 def _add(out: bytearray, declared: Declared, value: Any) -> None:
     kind, number = declared.kind, declared.number
-    if kind is Kind.INT:
-        add_varint(out, number << 3 | VARINT)
-        add_varint(out, int(value))
-    elif kind is Kind.FLOAT:
-        add_varint(out, number << 3 | FIXED32)
-        out += _FLOAT.pack(value)
+    wire = _WIRE.get(kind)
+    if wire is not None:
+        add_varint(out, number << 3 | wire)
+        _add_number(out, kind, value)
     elif kind is Kind.TEXT:
         add_field(out, number, value.encode())
     elif kind is Kind.BYTES:
         add_field(out, number, value)
     else:
         add_field(out, number, encode(value))
+
+
+def _add_number(out: bytearray, kind: Kind, value: Any) -> None:
+    if kind is Kind.INT:
+        add_varint(out, int(value))
+    else:
+        out += _FIXED[kind].pack(value)

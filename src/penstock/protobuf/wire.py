@@ -3,9 +3,10 @@
 Source: the encoding page of Protocol Buffers (wire types 0, 1, 2 and 5; groups are refused).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-from penstock.grpc.errors import MalformedMessage
+from penstock.protobuf.errors import MalformedMessage
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -39,6 +40,22 @@ def read_length(data: bytes, at: int, end: int) -> tuple[int, int]:
     if size > end - at:
         raise MalformedMessage("a field that is cut off")
     return at, at + size
+
+
+def each_field(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of each field of the type LENGTH, where it begins and where it ends.
+
+    Of all others the number is 0: they cost time as well. For messages that are too large to be
+    read at once. Raises MalformedMessage.
+    """
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        if tag & 7 == LENGTH:
+            start, at = read_length(data, at, end)
+            yield tag >> 3, start, at
+        else:
+            at = skip(data, tag & 7, at, end)
+            yield 0, at, at
 
 
 def skip(data: bytes, wire: int, at: int, end: int) -> int:

@@ -1,0 +1,121 @@
+"""Takes the rows of the audit to its internal topic, without blocking the loop.
+
+    fold over ─► its rows wait to be written (row_log.py)
+    each tick ─► some of them are written
+    denial    ─► of the first DENIALS_MAX of a fold a row at once; all others are folded
+    permitted ─► folded
+    stop      ─► the fold ends; what waits is written while partitions are still led here
+
+What was folded or waits is lost with a process that is killed.
+
+Source: row K-58 of the specification (denied always, permitted on request); bounds are ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.audit.compiled import Counts
+from penstock.audit.fold import Fold
+from penstock.audit.row import ALLOWED, DENIED, TEXT_KEPT_MAX, RowKey, Who, encode_row
+from penstock.broker.audit.row_log import RowLog, RowTopic
+
+if TYPE_CHECKING:
+    from penstock.broker.access import Operation, Requester, Resource
+    from penstock.broker.broker import Broker
+
+WAITING_MAX: Final = 30_000
+"""Rows that wait to be written: three full folds."""
+DENIALS_MAX: Final = 100
+"""Denials of a fold that are rows at once."""
+
+
+class _Waiting(NamedTuple):
+    began_ms: int
+    ended_ms: int
+    key: RowKey
+    counts: Counts
+
+
+class AuditLog:
+    """See the module; one for each node where the audit is on."""
+
+    def __init__(self, broker: Broker, topic: RowTopic) -> None:
+        self._broker = broker
+        self.fold = Fold(broker.clock.wall_ms(), broker.config.audit_fold_ms)
+        """Where requests are counted."""
+        self._rows: RowLog[_Waiting] = RowLog(broker, topic, self._encode, WAITING_MAX)
+        self._denials = 0
+
+    def __len__(self) -> int:
+        """How many rows wait."""
+        return len(self._rows)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether rows wait and no partition for them is led here."""
+        return self._rows.is_stuck
+
+    @property
+    def written(self) -> int:
+        """Rows confirmed since the start."""
+        return self._rows.written
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room since the start."""
+        return self._rows.dropped
+
+    def expire(self, now_ms: int) -> None:
+        """Take what a fold that is over has left, and write some of what waits."""
+        del now_ms
+        if self.fold.is_over(self._broker.clock.wall_ms()):
+            self._take()
+        self._rows.write()
+
+    def end(self) -> None:
+        """Take what the present fold has, as the process stops; each tick writes some of it.
+
+        Once `len` is 0, all of it is confirmed.
+        """
+        self._take()
+        self._rows.write()
+
+    def _take(self) -> None:
+        began_ms, ended_ms, rows = self.fold.take(self._broker.clock.wall_ms())
+        self._denials = 0
+        for key, counts in rows.items():
+            self._rows.wait(_Waiting(began_ms, ended_ms, key, counts))
+
+    def denied(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
+        """Take a denial: a row at once, or one more in the row of this fold."""
+        key = _decision(DENIED, who, operation, resource, name)
+        if self._denials >= DENIALS_MAX:
+            self.fold.row(key).errors += 1
+            return
+        self._denials += 1
+        counts = Counts()
+        counts.errors = 1
+        self._rows.wait(_Waiting(self.fold.began_ms, self.fold.ends_ms, key, counts))
+        self._rows.write()
+
+    def allowed(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
+        """Count that a client used a permission, in the row of this fold."""
+        self.fold.row(_decision(ALLOWED, who, operation, resource, name)).requests += 1
+
+    def _encode(self, row: _Waiting) -> bytes:
+        return encode_row(self._broker.broker_id, *row)
+
+
+def _decision(
+    word: str, who: Requester, operation: Operation, resource: Resource, name: str
+) -> RowKey:
+    """Return the key of decisions of a kind; the name of the resource stands for the topic."""
+    what = f"{word} {operation.name.lower()} {resource.name.lower()}"
+    return RowKey(_who(who), what, name[:TEXT_KEPT_MAX])
+
+
+def _who(who: Requester) -> Who:
+    client_id = getattr(who, "client_id", None) or ""
+    name, version = getattr(who, "software", ("", ""))
+    return Who(who.principal[:TEXT_KEPT_MAX], client_id[:TEXT_KEPT_MAX], name, version, who.host)

@@ -1,0 +1,1 @@
+"""Messages of protobuf: bytes, and a codec of declared fields that reads within bounds."""
