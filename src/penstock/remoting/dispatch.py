@@ -38,7 +38,16 @@ from penstock.remoting.handlers import (
     send,
     send_back,
 )
-from penstock.remoting.handlers.admin import brokers, groups, progress, topics, view
+from penstock.remoting.handlers.admin import (
+    brokers,
+    change_groups,
+    change_topics,
+    groups,
+    progress,
+    reset,
+    topics,
+    view,
+)
 from penstock.remoting.needs import NEEDS
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.signed import NOT_SIGNED, SignedClient
@@ -67,6 +76,8 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     acks,
     assignments,
     brokers,
+    change_groups,
+    change_topics,
     clients,
     end_transaction,
     groups,
@@ -75,6 +86,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     pop,
     progress,
     pull,
+    reset,
     routes,
     search,
     send,

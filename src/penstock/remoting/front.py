@@ -16,6 +16,8 @@
     filtering   reads that take more than a turn, and what they have left out
     rates       messages a second, in and out
     configs     the node's settings, as clients are told them
+    arrivals    topics that the metadata has not yet
+    resets      groups that are to read a queue from another offset on
 
 Source: ours. The broker does not know its fronts.
 """
@@ -31,6 +33,7 @@ from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.configs.entry import ConfigEntry
+from penstock.remoting.arrivals import Arrivals
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
@@ -43,6 +46,7 @@ from penstock.remoting.members import GroupMembers
 from penstock.remoting.pop.desk import PopDesk
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.rates import Counted, Rates
+from penstock.remoting.resets import PendingResets
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
 from penstock.remoting.wire.codes import RequestCode
@@ -118,6 +122,8 @@ class RemotingFront:
         self.rates = Rates(broker.clock.monotonic_ms(), self.counted())
         self.long_answers = asyncio.Semaphore(LONG_ANSWERS)
         self.configs: Configs = NoConfigs()
+        self.arrivals = Arrivals(broker.metadata)
+        self.resets = PendingResets()
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
         broker.on_expire.append(self._expire)
 
@@ -184,6 +190,7 @@ class RemotingFront:
 
     def _expire(self, now_ms: int) -> None:
         self.rates.note(now_ms, self.counted())
+        self.resets.expire(lambda group: bool(self.members.client_ids(group)))
         self.tell_members(self.members.expire(now_ms))
         self.locks.expire(now_ms)
         self.delivery.look()

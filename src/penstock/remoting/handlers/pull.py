@@ -60,6 +60,12 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
     offset = number(command, "queueOffset")
+    moved = context.front.resets.take(group, found.hosted)
+    if moved is not None:
+        told = "the group has been reset"
+        moved_to = _offsets(told_first_offset(found.hosted, context.broker.tier), moved, moved)
+        reply(moved_to, code=ResponseCode.PULL_OFFSET_MOVED, remark=told)
+        return
     if sys_flag & COMMITS and is_here(context.broker, group):
         position = number(command, "commitOffset", 0)
         commit(context.front.desk, group, found.hosted, position, _nothing)

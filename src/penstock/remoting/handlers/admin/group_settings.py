@@ -2,6 +2,7 @@
 
     retryMaxTimes     one less than the group's key `rmq.pop.deliveries.max`: of pops. Consumers
                       that pull say themselves how often they want a message (maxReconsumeTimes)
+    consumeBroadcastEnable, consumeFromMinEnable    taken, without an effect
     all others        as RocketMQ has them unless they are set; another value is refused
 
 Source: RocketMQ 5.3.3 `SubscriptionGroupConfig`.
@@ -31,6 +32,11 @@ USUAL: Final[Mapping[str, object]] = {
     "retryQueueNums": 1,
     "whichBrokerWhenConsumeSlowly": 1,
 }
+
+
+WITHOUT_EFFECT: Final = frozenset({"consumeBroadcastEnable", "consumeFromMinEnable"})
+"""Taken whatever they are: mqadmin turns both off unless it is told otherwise. Groups may consume
+as they want, and begin where their clients say."""
 
 
 def told_settings(context: RemotingContext, group: str) -> Mapping[str, object]:

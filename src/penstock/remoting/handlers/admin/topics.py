@@ -25,7 +25,7 @@ from penstock.remoting.gate import find_topic
 from penstock.remoting.handlers.admin.long_answers import answer_long
 from penstock.remoting.handlers.admin.names import told_name
 from penstock.remoting.handlers.admin.queue_tables import end_of, led_queues, offset_table
-from penstock.remoting.later.group_topics import retry_group, stored_name
+from penstock.remoting.later.group_topics import stored_name
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.routes import READ_WRITE, encode_json
 from penstock.remoting.wire.codes import RequestCode
@@ -63,12 +63,10 @@ async def _list(context: RemotingContext, pace: Pace) -> bytes:
 
 def may_see(context: RemotingContext, name: str) -> bool:
     """Whether a client is told of a topic, by the name that it has for it, without asking."""
-    authoriser, group = context.broker.authoriser, retry_group(name)
-    if authoriser.permits_all:
-        return True
-    if group is not None:
-        return authoriser.permits(context, Operation.READ, Resource.GROUP, group)
-    return authoriser.permits(context, Operation.DESCRIBE, Resource.TOPIC, stored_name(name))
+    authoriser, stored = context.broker.authoriser, stored_name(name)
+    return authoriser.permits_all or authoriser.permits(
+        context, Operation.DESCRIBE, Resource.TOPIC, stored
+    )
 
 
 async def _stats(context: RemotingContext, name: str, topic: HostedTopic, pace: Pace) -> bytes:

@@ -20,6 +20,7 @@ from penstock.broker.append.append import partition_of
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.record.excerpt import Part
 from penstock.remoting.errors import MessageGone
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.filtering import Messages
@@ -79,6 +80,21 @@ def _answer(
     reply.begin()
     if read.error is not None:
         reply.fail(read.error)
+        return
+    made = partial(_read, context, wanted, reply, read)
+    part = Part(wanted.offset, 1, 1)
+    context.front.desk.excerpts.make(read, part, context.connection, made, reply.end)
+
+
+def _read(
+    context: RemotingContext,
+    wanted: Wanted,
+    reply: Reply,
+    read: PartitionRead,
+    error: PlatformError | None,
+) -> None:
+    if error is not None:
+        reply.fail(error)
         return
     filtering = context.front.filtering
     slices = read_messages(wanted, read, filtering.left_out)
