@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count as counted
-from pathlib import Path
 from typing import Any
 
 import pytest

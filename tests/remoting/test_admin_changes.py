@@ -1,4 +1,4 @@
-"""What a node answers to those who operate a cluster with RocketMQ's tools: requests that change."""
+"""What a node answers to those who operate a cluster with RocketMQ's tools: what they change."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -123,7 +123,11 @@ def test_a_topic_is_deleted_and_a_missing_one_is_none_already(
     remote: Remote, node: LiveNode, topic: str
 ) -> None:
     assert code(remote.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})) == 0
-    assert partitions(node, topic) == 2, "a route is not the topic"
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic}
+    assert code(remote.ask(RequestCode.DELETE_KV_CONFIG, order)) is ResponseCode.SUCCESS
+    other = remote.ask(RequestCode.DELETE_KV_CONFIG, order | {"namespace": "other"})
+    assert code(other) is INVALID
+    assert partitions(node, topic) == 2, "neither a route nor an order is the topic"
     for _ in range(2):
         assert code(remote.ask(DELETE, {"topic": topic})) is ResponseCode.SUCCESS
         assert partitions(node, topic) == 0

@@ -3,6 +3,7 @@
     UPDATE_AND_CREATE_TOPIC   each set that this broker leads has so many queues of the topic
     DELETE_TOPIC_IN_BROKER    the topic is deleted, in the whole cluster; SUCCESS if there is none
     DELETE_TOPIC_IN_NAMESRV   nothing: routes are those of the topics that there are
+    DELETE_KV_CONFIG          nothing, of the order of a topic's queues: none is kept
 
 Tools ask all masters of a cluster one after the other: the first makes the topic in its sets, the
 others add theirs. A topic may be read and written by all its queues, so perm is 6 and both numbers
@@ -62,7 +63,10 @@ CODES: Final = (
     RequestCode.UPDATE_AND_CREATE_TOPIC,
     RequestCode.DELETE_TOPIC_IN_BROKER,
     RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    RequestCode.DELETE_KV_CONFIG,
 )
+_ORDERS: Final = "ORDER_TOPIC_CONFIG"
+"""The namespace from which tools delete as they delete a topic."""
 QUEUES_MAX: Final = 1_000
 """In one set, by one request."""
 _OF_GROUPS: Final = (RETRY_PREFIX, DEAD_LETTER_PREFIX, DISCARDED_TOPIC)
@@ -79,7 +83,10 @@ class _Asked(NamedTuple):
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     """Answer once the metadata has changed. Raises what is told to the client."""
-    name = _stored(text(command, "topic"))
+    is_order = command.code == RequestCode.DELETE_KV_CONFIG
+    if is_order and text(command, "namespace") != _ORDERS:
+        raise InvalidParameter("a name server keeps nothing of its own here")
+    name = _stored(text(command, "key" if is_order else "topic"))
     if command.code == RequestCode.UPDATE_AND_CREATE_TOPIC:
         asked = _Asked(name, _count(command))
         if name in context.broker.metadata.topics_by_name:
@@ -105,7 +112,7 @@ def _stored(name: str) -> str:
     try:
         check_topic_name(stored)
     except InvalidTopicName as error:
-        raise InvalidParameter(str(error)) from error
+        raise InvalidParameter(f"{name[:100]}: {error}") from error
     return stored
 
 
