@@ -298,6 +298,18 @@ def test_positions_are_kept_and_told(remote: Remote, topic: str) -> None:
     assert code(remote.ask(QUERY, other)) is ResponseCode.QUERY_NOT_FOUND
 
 
+def test_a_pull_that_keeps_a_position_is_read_from_its_own_offset(
+    remote: Remote, topic: str
+) -> None:
+    for n in range(4):
+        remote.ask(SEND, sent(topic), b"%d" % n)
+    group = f"g-{topic}"
+    first = pull(remote, topic, 0, consumerGroup=group, sysFlag=5, commitOffset=0)
+    assert [one.queue_offset for one in first] == [0, 1, 2, 3], "nothing is consumed yet"
+    behind = pull(remote, topic, 3, consumerGroup=group, sysFlag=5, commitOffset=1)
+    assert [one.queue_offset for one in behind] == [3], "the others are under way"
+
+
 def test_a_pull_keeps_a_position_by_the_way(remote: Remote, topic: str) -> None:
     group = f"g-{topic}"
     for n in range(2):

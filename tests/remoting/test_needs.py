@@ -10,7 +10,15 @@ import pytest
 from penstock.broker.access import OPERATIONS_ON, Operation, PermitsAll, Requester, Resource
 from penstock.remoting.dispatch import _MODULES
 from penstock.remoting.ids import locator_of
-from penstock.remoting.needs import EITHER, NEEDS, READ_TOPIC, Need
+from penstock.remoting.needs import (
+    ALTER_TOPIC,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    EITHER,
+    NEEDS,
+    READ_TOPIC,
+    Need,
+)
 from penstock.remoting.pop.receipts import Receipt
 from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
@@ -43,7 +51,15 @@ LOCKS = Case(
         mqSet=[{"topic": TOPIC, "brokerName": SET, "queueId": 0}],
     ),
 )
-HEARTBEAT = Case({}, as_json(clientID=CLIENT, consumerDataSet=[{"groupName": GROUP}]))
+WANTED = [{"topic": TOPIC, "subString": "*"}]
+HEARTBEAT = Case(
+    {},
+    as_json(
+        clientID=CLIENT,
+        consumerDataSet=[{"groupName": GROUP, "subscriptionDataSet": WANTED}],
+        producerDataSet=[{"groupName": GROUP}],
+    ),
+)
 CASES: dict[RequestCode, list[Case]] = {
     RequestCode.SEND_MESSAGE: [Case(PLACE | {"sysFlag": 0, "bornTimestamp": 1, "flag": 0})],
     RequestCode.SEND_MESSAGE_V2: [Case(sent(TOPIC))],
@@ -114,8 +130,40 @@ CASES |= {
         Case({}, as_json(topic=TOPIC, consumerGroup=GROUP, mode="POP"))
     ],
 }
-LEFT_OUT = {(RequestCode.LOCK_BATCH_MQ, READ_TOPIC), (RequestCode.UNLOCK_BATCH_MQ, READ_TOPIC)}
-"""Where an answer leaves out the queues of topics that are not permitted."""
+NEW_TOPIC = {"topic": "made-{}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+CASES |= {
+    RequestCode.VIEW_MESSAGE_BY_ID: [Case({"topic": TOPIC, "offset": locator_of(0, 0)})],
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: [Case({})],
+    RequestCode.GET_TOPIC_STATS_INFO: [Case({"topic": TOPIC})],
+    RequestCode.GET_TOPIC_CONFIG: [Case({"topic": TOPIC})],
+    RequestCode.GET_BROKER_RUNTIME_INFO: [Case({})],
+    RequestCode.GET_BROKER_CONFIG: [Case({})],
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: [Case({"consumerGroup": GROUP})],
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: [Case({"producerGroup": GROUP})],
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: [Case({"topic": TOPIC})],
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: [Case({"group": GROUP})],
+    RequestCode.GET_CONSUME_STATS: [Case({"consumerGroup": GROUP, "topic": TOPIC})],
+    RequestCode.UPDATE_AND_CREATE_TOPIC: [Case(NEW_TOPIC | {"topic": TOPIC}), Case(NEW_TOPIC)],
+    RequestCode.DELETE_TOPIC_IN_BROKER: [Case({"topic": "missing-{}"})],
+    RequestCode.DELETE_KV_CONFIG: [
+        Case({"namespace": "ORDER_TOPIC_CONFIG", "key": "missing-{}"})
+    ],
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: [Case({"topic": "missing-{}"})],
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: [Case({}, as_json(groupName=GROUP))],
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: [Case({"groupName": "missing-{}"})],
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: [
+        Case({"group": GROUP, "topic": TOPIC, "timestamp": 0, "isForce": "true"})
+    ],
+}
+REFUSED = {RequestCode.GET_ROUTEINFO_BY_TOPIC: ResponseCode.TOPIC_NOT_EXIST}
+"""Of a topic that the client may not create: it is told that there is none."""
+LEFT_OUT: dict[tuple[RequestCode, Need], bytes] = {
+    (RequestCode.LOCK_BATCH_MQ, READ_TOPIC): b"queueId",
+    (RequestCode.UNLOCK_BATCH_MQ, READ_TOPIC): b"queueId",
+    (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, DESCRIBE_TOPIC): TOPIC.encode() + b'"',
+    (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, DESCRIBE_GROUP): GROUP.encode() + b'"',
+}
+"""Where an answer leaves out what is not permitted, and what it would have of that."""
 
 
 class Denies(PermitsAll):
@@ -206,18 +254,26 @@ def test_a_request_without_one_permission_is_refused_and_nothing_happens(
     before, locks = world.topics(), world.node.node._rocketmq.remoting.locks.count  # type: ignore[union-attr]
     either = EITHER.get(code, ())
     denied = either if need in either else (need,)
-    answer, _ = world.ask_denied(code, CASES[code][-1], *denied)
+    case = CASES[code][0 if need == ALTER_TOPIC else -1]
+    answer, _ = world.ask_denied(code, case, *denied)
     if need in either:
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        assert answer.code == REFUSED.get(code, ResponseCode.NO_PERMISSION)
         one = next(other for other in either if other != need)
         told = world.ask_denied(code, CASES[code][-1], one)[0]
         assert told.code == ResponseCode.SUCCESS, "the other one suffices"
         return
     if (code, need) in LEFT_OUT:
         assert answer.code == ResponseCode.SUCCESS
-        assert b"queueId" not in bytes(answer.body)
+        assert LEFT_OUT[code, need] not in bytes(answer.body)
     else:
         assert answer.code == ResponseCode.NO_PERMISSION
         assert answer.body == b""
     assert world.topics() == before
     assert world.node.node._rocketmq.remoting.locks.count == locks  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("code", "need"), [one for one in LEFT_OUT if LEFT_OUT[one] != b"queueId"])
+def test_what_is_left_out_is_told_to_who_may_see_it(
+    world: World, code: RequestCode, need: Need
+) -> None:
+    assert LEFT_OUT[code, need] in bytes(world.ask(code, CASES[code][-1]).body)

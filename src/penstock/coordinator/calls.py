@@ -45,7 +45,10 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.coordinator.position_calls import (
     CommitPositionRequest,
+    DeleteGroupRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    GroupPositionsResponse,
     PositionResponse,
 )
 from penstock.coordinator.share_calls import (
@@ -179,10 +182,13 @@ class VerifyResponse:
 ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest
 ShareAnswer = ShareSummaryResponse | ShareCodesResponse
 PositionQuestion = CommitPositionRequest | FetchPositionRequest
+GroupQuestion = GroupPositionsRequest | DeleteGroupRequest
+PositionAnswer = PositionResponse | GroupPositionsResponse
 PieceQuestion = BatchesRequest | ExtentRequest
 PieceAnswer = BatchesResponse | ExtentResponse
-Question = MarkersRequest | VerifyRequest | ShareQuestion | PieceQuestion | PositionQuestion
-Answer = MarkersResponse | VerifyResponse | ShareAnswer | PieceAnswer | PositionResponse
+OfGroups = PositionQuestion | GroupQuestion
+Question = MarkersRequest | VerifyRequest | ShareQuestion | PieceQuestion | OfGroups
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | PieceAnswer | PositionAnswer
 
 
 class Caller(Protocol):
@@ -220,10 +226,14 @@ class Caller(Protocol):
     async def ask(
         self,
         broker_id: BrokerId,
-        question: CommitPositionRequest | FetchPositionRequest,
+        question: CommitPositionRequest | FetchPositionRequest | DeleteGroupRequest,
         *,
         timeout_ms: int,
     ) -> PositionResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
+    ) -> GroupPositionsResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -240,10 +250,16 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
-        case CommitPositionRequest() | FetchPositionRequest(), PositionResponse():
-            return True
         case _:
-            return _is_piece(question, answer)
+            return _is_of_groups(question, answer) or _is_piece(question, answer)
+
+
+def _is_of_groups(question: Question, answer: Answer) -> bool:
+    """Whether an answer about positions and groups is of the kind that a question asks for."""
+    if isinstance(question, GroupPositionsRequest):
+        return isinstance(answer, GroupPositionsResponse)
+    asked = CommitPositionRequest | FetchPositionRequest | DeleteGroupRequest
+    return isinstance(question, asked) and isinstance(answer, PositionResponse)
 
 
 def _is_piece(question: Question, answer: Answer) -> bool:

@@ -39,6 +39,16 @@ from penstock.remoting.handlers import (
     send,
     send_back,
 )
+from penstock.remoting.handlers.admin import (
+    brokers,
+    change_groups,
+    change_topics,
+    groups,
+    progress,
+    reset,
+    topics,
+    view,
+)
 from penstock.remoting.needs import NEEDS
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.signed import NOT_SIGNED, SignedClient
@@ -62,6 +72,7 @@ KINDS: Final[Mapping[int, Kind]] = {
     **dict.fromkeys(send.CODES, Kind.SEND),
     **dict.fromkeys(pull.CODES, Kind.READ),
     RequestCode.POP_MESSAGE: Kind.READ,
+    RequestCode.VIEW_MESSAGE_BY_ID: Kind.READ,
 }
 """Of which requests and answers the bytes count against quotas."""
 
@@ -69,16 +80,24 @@ Handle = Callable[[RemotingContext, Command, Reply], None]
 _MODULES: Final[tuple[ModuleType, ...]] = (
     acks,
     assignments,
+    brokers,
+    change_groups,
+    change_topics,
     clients,
     end_transaction,
+    groups,
     locks,
     offsets,
     pop,
+    progress,
     pull,
+    reset,
     routes,
     search,
     send,
     send_back,
+    topics,
+    view,
 )
 
 

@@ -29,6 +29,7 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     record.RecordError: ResponseCode.MESSAGE_ILLEGAL,
     storage.BatchTooLargeForLog: ResponseCode.MESSAGE_ILLEGAL,
     remoting.IllegalMessage: ResponseCode.MESSAGE_ILLEGAL,
+    remoting.InvalidParameter: ResponseCode.INVALID_PARAMETER,
     remoting.HalvesNotReady: ResponseCode.SERVICE_NOT_AVAILABLE,
     remoting.TooManyHalves: ResponseCode.SYSTEM_BUSY,
     remoting.BadReceipt: ResponseCode.NO_MESSAGE,

@@ -45,6 +45,10 @@ class MessageGone(RemotingError):
     """There is no such message, or there is none any more."""
 
 
+class InvalidParameter(RemotingError):
+    """What is asked for can not be, here or anywhere."""
+
+
 class WrongHalf(RemotingError):
     """The half message is not the one that the client means, or of another group or topic."""
 

@@ -15,21 +15,28 @@
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
     unpacking   whose turn it is to have many messages, or compressed ones, read
+    rates       messages a second, in and out
+    configs     the node's settings, as clients are told them
+    arrivals    topics that the metadata has not yet
+    resets      groups that are to read a queue from another offset on
 
 Source: ours. The broker does not know its fronts.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
+from penstock.configs.entry import ConfigEntry
+from penstock.remoting.arrivals import Arrivals
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
@@ -41,6 +48,8 @@ from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.pop.desk import PopDesk
 from penstock.remoting.queues import TopicQueues
+from penstock.remoting.rates import Counted, Rates
+from penstock.remoting.resets import PendingResets
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
 from penstock.remoting.wire.codes import RequestCode
@@ -64,6 +73,23 @@ OTHER: Final = -1
 TELL_MS: Final = 100
 """Members are told of changes of their group at most once in this time: 1,000 that join at once
 would be told 500,000 times. RocketMQ tells each time."""
+LONG_ANSWERS: Final = 4
+"""Of those who operate the cluster, at one time: each has up to 8 MiB (handlers/admin)."""
+
+
+class Configs(Protocol):
+    """The node's configuration as clients see it."""
+
+    def entries(self) -> Sequence[ConfigEntry]:
+        """Return all settings of the node; secrets have no value."""
+
+
+class NoConfigs:
+    """A front without a node: nothing is told."""
+
+    def entries(self) -> Sequence[ConfigEntry]:
+        """Return nothing."""
+        return ()
 
 
 class RemotingFront:
@@ -95,8 +121,19 @@ class RemotingFront:
         self.desk = PopDesk(broker, spawn, calls, self.places, self.sending)
         self.sent_back: Counter[str] = Counter()
         """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
+        self.delivered = 0
+        """Messages that were sent to consumers."""
+        self.rates = Rates(broker.clock.monotonic_ms(), self.counted())
+        self.long_answers = asyncio.Semaphore(LONG_ANSWERS)
+        self.configs: Configs = NoConfigs()
+        self.arrivals = Arrivals(broker.metadata)
+        self.resets = PendingResets()
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
         broker.on_expire.append(self._expire)
+
+    def counted(self) -> Counted:
+        """Return how many messages came in, from whatever client, and were sent to consumers."""
+        return self.broker.stats.records_produced, self.delivered
 
     @property
     def pinned_bytes(self) -> int:
@@ -163,6 +200,8 @@ class RemotingFront:
         self.halves.producers.closed(connection)
 
     def _expire(self, now_ms: int) -> None:
+        self.rates.note(now_ms, self.counted())
+        self.resets.expire(lambda group: bool(self.members.client_ids(group)))
         self.tell_members(self.members.expire(now_ms))
         self.locks.expire(now_ms)
         self.delivery.look()

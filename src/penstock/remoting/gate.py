@@ -62,6 +62,16 @@ def may_create(context: RemotingContext, topic: str) -> bool:
     )
 
 
+def check_create(context: RemotingContext, topic: str) -> None:
+    """Raise TopicNotAuthorised unless the client may create a topic."""
+    broker = context.broker
+    if not may_create(context, topic):
+        broker.denials.note(context, Operation.CREATE, Resource.TOPIC, topic)
+        raise TopicNotAuthorised
+    if broker.audit is not None:
+        broker.audit.allowed(context, Operation.CREATE, Resource.TOPIC, topic)
+
+
 def find_topic(context: RemotingContext, name: str, operation: Operation) -> HostedTopic:
     """Return a topic by the name that clients have for it.
 

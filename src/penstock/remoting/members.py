@@ -109,6 +109,15 @@ class GroupMembers(Generic[ConnectionT]):
         """Return the id of a group's member that was last heard on a connection."""
         return self._heard.get((connection, group_name))
 
+    def members(self, group_name: str) -> list[tuple[str, ConnectionT, ConsumerGroup]]:
+        """Return a group's members, oldest first: id, connection, and what it says of itself."""
+        members = self._groups.get(group_name, {}).items()
+        return [(client_id, member.connection, member.group) for client_id, member in members]
+
+    def group_names(self) -> list[str]:
+        """Return the names of the groups that have members."""
+        return list(self._groups)
+
     def connections(self, group_name: str) -> list[ConnectionT]:
         """Return the connections of a group's members, each once."""
         members = self._groups.get(group_name, {}).values()

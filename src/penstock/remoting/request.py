@@ -52,10 +52,12 @@ class RemotingContext:
         "connection",
         "front",
         "host",
+        "language",
         "meter",
         "principal",
         "software",
         "unanswered",
+        "version",
     )
 
     def __init__(self, front: RemotingFront, connection: Connection) -> None:
@@ -67,6 +69,8 @@ class RemotingContext:
         self.unanswered = 0
         self.software = ("", "")
         """Language and version, as its last request told them."""
+        self.language, self.version = "OTHER", 0
+        """As its last heartbeat told them."""
         self._client_id = ""
         self.buckets: ClientBuckets | None = None
         self.meter: RequestMeter | None = None
@@ -120,6 +124,8 @@ class Reply:
         self._is_sent = True
         self.end()
         connection = self._context.connection
+        if body:
+            self._context.front.delivered += records
         if self._request.is_one_way or connection.is_closed:
             self._count(0, code, records, payload)
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.ids import BrokerId
@@ -19,7 +20,11 @@ from penstock.coordinator.position_calls import (
     NO_POSITION,
     NOT_HERE,
     CommitPositionRequest,
+    DeleteGroupRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    GroupPositionsResponse,
+    KnownPosition,
     PositionResponse,
 )
 from penstock.groups.messages import CommitOffsets
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
 Done = Callable[[PositionResponse], None]
 _FAILED: Final = -1
 """Kafka's UNKNOWN_SERVER_ERROR."""
+PAGE: Final = 400
+"""Positions of one answer; with names of 249 bytes they take 120 KiB."""
+_NO_ID: Final = bytes(16)
 
 
 class GroupPositions:
@@ -75,6 +83,51 @@ class GroupPositions:
         if position is None or position.topic_id not in {None, asked.topic_id}:
             return PositionResponse(code=0, offset=NO_POSITION)
         return PositionResponse(code=0, offset=position.offset)
+
+    def page(self, asked: GroupPositionsRequest) -> GroupPositionsResponse:
+        """Return the next positions of a group; none if it is unknown."""
+        if not knows_group(self._broker, asked.group):
+            return GroupPositionsResponse(code=NOT_HERE)
+        reading = self._broker.groups.reading
+        after = (asked.after_topic, asked.after_partition)
+        behind = (one for one in reading.committed_keys(asked.group) if tuple(one) > after)
+        keys = nsmallest(PAGE + 1, behind)
+        reply = reading.fetch_offsets(asked.group, keys[:PAGE])
+        if reply.error:
+            return GroupPositionsResponse(code=int(reply.error))
+        told = [
+            KnownPosition(key.topic, found.topic_id or _NO_ID, key.partition, found.offset)
+            for key, fetched in reply.offsets.items()
+            if (found := fetched.committed) is not None
+        ]
+        is_last = len(keys) <= PAGE
+        return GroupPositionsResponse(code=0, positions=tuple(told), is_last=is_last)
+
+    def delete(self, group: str, done: Done) -> None:
+        """Delete a group; `done` is called once, when that is durable or refused."""
+        if not knows_group(self._broker, group):
+            done(PositionResponse(code=NOT_HERE))
+            return
+
+        def answered(codes: Mapping[str, int]) -> None:
+            done(PositionResponse(code=int(codes.get(group, _FAILED))))
+
+        self._broker.groups.delete_groups([group], answered)
+
+    async def answer_all(self, asked: GroupPositionsRequest) -> GroupPositionsResponse:
+        """Answer another broker."""
+        return self.page(asked)
+
+    async def answer_deletion(self, asked: DeleteGroupRequest) -> PositionResponse:
+        """Answer another broker, when the group is deleted or that is refused."""
+        told: asyncio.Future[PositionResponse] = asyncio.get_running_loop().create_future()
+
+        def done(answer: PositionResponse) -> None:
+            if not told.done():  # the call has waited for its time
+                told.set_result(answer)
+
+        self.delete(asked.group, done)
+        return await told
 
     async def answer_commit(self, asked: CommitPositionRequest) -> PositionResponse:
         """Answer another broker, when the position is durable or refused."""

@@ -43,6 +43,7 @@ def remoting_front(
         return image.endpoint(LISTENER_NAME)
 
     front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of, calls)
+    front.configs = kafka.configs
     front.desk.ensure_groups = kafka.internal_topic.ensure
     front.halves.times = Times(
         first_ms=config.transaction_first_check_ms,

@@ -9,7 +9,12 @@ from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.coordinators.positions import GroupPositions
-from penstock.coordinator.position_calls import CommitPositionRequest, FetchPositionRequest
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    DeleteGroupRequest,
+    FetchPositionRequest,
+    GroupPositionsRequest,
+)
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.node.apply_settings import group_config
@@ -48,3 +53,5 @@ def answer_positions(broker: Broker, calls: BrokerCalls) -> None:
     positions = GroupPositions(broker)
     calls.server.serve(CommitPositionRequest, positions.answer_commit)
     calls.server.serve(FetchPositionRequest, positions.answer_fetch)
+    calls.server.serve(GroupPositionsRequest, positions.answer_all)
+    calls.server.serve(DeleteGroupRequest, positions.answer_deletion)

@@ -70,6 +70,11 @@ class Producers(Generic[ConnectionT]):
         ]:
             self._leave(name, client_id)
 
+    def connections(self, group_name: str) -> list[tuple[str, ConnectionT]]:
+        """Return the producers of a group: id and connection."""
+        producers = self._groups.get(group_name, {}).items()
+        return [(client_id, producer.connection) for client_id, producer in producers]
+
     def next_of(self, group_name: str, is_fit: Callable[[ConnectionT], bool]) -> ConnectionT | None:
         """Return a producer of a group that is fit, the one that was not asked for longest."""
         producers = self._groups.get(group_name, {})

@@ -64,6 +64,7 @@ def _check_subscription(context: RemotingContext, command: Command, reply: Reply
 def _note(context: RemotingContext, command: Command) -> list[str]:
     heartbeat = read_heartbeat(command.body)
     context.client_id = heartbeat.client_id
+    context.language, context.version = command.language, command.version
     for group in heartbeat.consumers:
         check(context, Operation.READ, Resource.GROUP, group.group_name)
     now_ms = context.broker.clock.monotonic_ms()

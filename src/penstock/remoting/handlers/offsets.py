@@ -43,6 +43,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         case RequestCode.UPDATE_CONSUMER_OFFSET:
             found, group = _of_group(context, command)
             offset = number(command, "commitOffset")
+            if context.front.resets.is_marked(group, found.hosted):
+                reply(remark="the group has been reset, and this is where it was before")
+                return
             commit(context.front.desk, group, found.hosted, offset, _committed(reply))
         case RequestCode.GET_MAX_OFFSET:
             _tell_end(_queue(context, command, Operation.DESCRIBE), reply)

@@ -60,9 +60,15 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
     offset = number(command, "queueOffset")
+    moved = context.front.resets.take(group, found.hosted)
+    if moved is not None:
+        told = "the group has been reset"
+        moved_to = _offsets(told_first_offset(found.hosted, context.broker.tier), moved, moved)
+        reply(moved_to, code=ResponseCode.PULL_OFFSET_MOVED, remark=told)
+        return
     if sys_flag & COMMITS and is_here(context.broker, group):
-        offset = number(command, "commitOffset", 0)
-        commit(context.front.desk, group, found.hosted, offset, _nothing)
+        position = number(command, "commitOffset", 0)
+        commit(context.front.desk, group, found.hosted, position, _nothing)
     key = (topic_name.encode(), found.hosted.partition)
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)

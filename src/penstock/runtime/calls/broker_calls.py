@@ -27,7 +27,10 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.coordinator.position_calls import (
     CommitPositionRequest,
+    DeleteGroupRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    GroupPositionsResponse,
     PositionResponse,
 )
 from penstock.coordinator.share_calls import (
@@ -91,10 +94,14 @@ class BrokerCalls:
     async def ask(
         self,
         broker_id: BrokerId,
-        question: CommitPositionRequest | FetchPositionRequest,
+        question: CommitPositionRequest | FetchPositionRequest | DeleteGroupRequest,
         *,
         timeout_ms: int,
     ) -> PositionResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
+    ) -> GroupPositionsResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

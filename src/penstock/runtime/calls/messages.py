@@ -31,7 +31,10 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.coordinator.position_calls import (
     CommitPositionRequest,
+    DeleteGroupRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    GroupPositionsResponse,
     PositionResponse,
 )
 from penstock.coordinator.share_calls import (
@@ -56,6 +59,8 @@ PARTITIONS_MAX = 10_000
 FRAME_BYTES_MAX before."""
 SHARES_MAX = 2_000
 """Shares of one question: four times what is asked, for later releases."""
+POSITIONS_MAX = 2_000
+"""Positions of one GroupPositionsResponse: above four times what is told, for later releases."""
 TOPIC_ID_BYTES = 16
 
 _FIRST_ANSWER = 128
@@ -102,6 +107,9 @@ _BOUNDS: dict[type, Bounds] = {
     CommitPositionRequest: Bounds(4 << 10),
     FetchPositionRequest: Bounds(4 << 10),
     PositionResponse: Bounds(64),
+    GroupPositionsRequest: Bounds(4 << 10),
+    GroupPositionsResponse: Bounds(FRAME_BYTES_MAX, {"positions": POSITIONS_MAX}),
+    DeleteGroupRequest: Bounds(4 << 10),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -118,6 +126,8 @@ CALL_CODEC = MessageCodec[CallMessage](
         8: ExtentRequest,
         9: CommitPositionRequest,
         10: FetchPositionRequest,
+        11: GroupPositionsRequest,
+        12: DeleteGroupRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -127,6 +137,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         134: BatchesResponse,
         135: ExtentResponse,
         136: PositionResponse,
+        137: GroupPositionsResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -174,6 +185,8 @@ def check(message: CallMessage) -> None:
         ids = (change.topic_id for change in message.changes)
     elif isinstance(message, PieceQuestion | PositionQuestion):
         ids = (message.topic_id,)
+    elif isinstance(message, GroupPositionsResponse):
+        ids = (one.topic_id for one in message.positions)
     for topic_id in ids:
         if len(topic_id) != TOPIC_ID_BYTES:
             raise MalformedPeerMessage(f"a topic id of {len(topic_id)} bytes")

@@ -30,7 +30,12 @@ from penstock.coordinator.calls import (
     fits,
 )
 from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
-from penstock.coordinator.position_calls import CommitPositionRequest, FetchPositionRequest
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    DeleteGroupRequest,
+    FetchPositionRequest,
+    GroupPositionsRequest,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -61,6 +66,8 @@ Q = TypeVar(
     ExtentRequest,
     CommitPositionRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    DeleteGroupRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 

@@ -1,0 +1,1 @@
+"""Requests of those who operate a cluster: RocketMQ's `mqadmin`, and programs with its library."""

@@ -1,0 +1,64 @@
+"""Long answers to those who operate a cluster: a few at a time, in turns, once there is memory.
+
+    ask ─► a place is free ─► room for the answer ─► work, in slices of a turn ─► reply
+                              └─► the client has gone: nothing is done
+
+A list of 10,000 topics takes a hundred turns and a few MiB. Requests that wait for a place are
+counted with what is unanswered (held.py), so a connection that asks for thousands is not read.
+
+Source: ours; RocketMQ has threads of their own for these (`adminBrokerThreadPool`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.turns import Pace
+from penstock.remoting.errors import RemotingError
+from penstock.remoting.pop.serving import serve
+
+if TYPE_CHECKING:
+    from penstock.remoting.request import RemotingContext, Reply
+
+BYTES_MAX: Final = 8 << 20
+"""Of one answer; the clients of Java take 16 MiB."""
+_ROOM_BYTES: Final = 512 << 10
+"""That is asked for; what an answer needs is known when it is written."""
+
+Work = Callable[[Pace], Awaitable[bytes]]
+"""Returns the body. It calls `step` for each item, and raises what is told to the client."""
+
+
+class AnswerTooLarge(RemotingError):
+    """What is asked for does not fit into an answer."""
+
+
+def answer_long(context: RemotingContext, name: str, reply: Reply, work: Work) -> None:
+    """Reply with what `work` returns, as soon as it is its turn."""
+    serve(context, name, reply, _answer(context, reply, work))
+
+
+async def _answer(context: RemotingContext, reply: Reply, work: Work) -> None:
+    async with context.front.long_answers:
+        if context.connection.is_closed or not await _room(context):
+            reply.end()
+            return
+        body = await work(Pace(context.broker.turns))
+        if len(body) > BYTES_MAX:
+            raise AnswerTooLarge(f"an answer of {len(body)} bytes, at most {BYTES_MAX} are told")
+        reply(body=body)
+
+
+async def _room(context: RemotingContext) -> bool:
+    """Wait for memory; returns whether the client is still there."""
+    granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def begin(most: int) -> int:
+        if not granted.done():
+            granted.set_result(most > 0)
+        return most
+
+    context.connection.ask_room(_ROOM_BYTES, begin)
+    return await granted
