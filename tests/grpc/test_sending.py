@@ -134,7 +134,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "large properties": ({"properties": {"n": "v" * (16 << 10)}}, "MESSAGE_PROPERTIES_TOO_LARGE"),
     "delivery at a time": ({"delivery_timestamp": Timestamp(seconds=9)}, "UNSUPPORTED"),
     "delay": ({"message_type": definition.DELAY}, "UNSUPPORTED"),
-    "a transaction": ({"message_type": definition.TRANSACTION}, "UNSUPPORTED"),
     "a lite topic": ({"lite_topic": "l"}, "UNSUPPORTED"),
     "a priority": ({"priority": 1}, "UNSUPPORTED"),
     "an unknown kind": ({"message_type": 99}, "UNSUPPORTED"),

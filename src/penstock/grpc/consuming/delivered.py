@@ -55,6 +55,11 @@ _MD5: Final = b"\x08\x02\x12\x20"
 """Before the 32 characters of a digest: its kind, and their length."""
 
 
+def is_shown(name: str) -> bool:
+    """Whether a property is shown to users."""
+    return name not in _HIDDEN
+
+
 class Told(NamedTuple):
     """What all messages of an answer have in common."""
 
