@@ -68,6 +68,7 @@ def test_a_route_has_each_partition_at_the_address_of_its_master(caller: Caller,
         assert list(queue.accept_message_types) == [
             definition.NORMAL,
             definition.FIFO,
+            definition.DELAY,
             definition.TRANSACTION,
         ]
 

@@ -222,7 +222,10 @@ def test_a_producer_that_is_not_heard_is_not_asked(
 
 REFUSED: dict[str, tuple[dict[str, Any], int]] = {
     "with a group": ({"message_group": "g"}, definition.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE),
-    "with a time": ({"delivery_timestamp": Timestamp(seconds=9)}, definition.UNSUPPORTED),
+    "with a time": (
+        {"delivery_timestamp": Timestamp(seconds=9)},
+        definition.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+    ),
     "asked for before now": (
         {"orphaned_transaction_recovery_duration": Duration(seconds=-1)},
         definition.BAD_REQUEST,

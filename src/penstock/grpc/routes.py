@@ -18,7 +18,12 @@ from penstock.grpc.proto.messages import Address, Broker, Endpoints, MessageQueu
 from penstock.grpc.proto.wire import VARINT, add_field, add_varint
 from penstock.grpc.statuses import AddressScheme, MessageType, Permission
 
-ACCEPTED: Final = (MessageType.NORMAL, MessageType.FIFO, MessageType.TRANSACTION)
+ACCEPTED: Final = (
+    MessageType.NORMAL,
+    MessageType.FIFO,
+    MessageType.DELAY,
+    MessageType.TRANSACTION,
+)
 """Kinds of messages that every topic takes."""
 _QUEUES_FIELD: Final = 2
 _ID_TAG: Final = 2 << 3 | VARINT

@@ -38,7 +38,7 @@ class Keeping:
         self.sending = Sending(broker)
         self.places = Places(broker, spawn)
         self.holding = Holding(broker, self.places, self.sending)
-        self.delivery = Delivery(broker)
+        self.delivery = Delivery(broker, self.places)
         self.halves = Halves(broker, self.places, self.sending)
         broker.on_expire.append(self._look)
 

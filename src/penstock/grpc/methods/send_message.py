@@ -2,6 +2,8 @@
 
     NORMAL         the queue that the client names, if it is led here; else one after another
     FIFO           the partition that the message group falls on; else the next one that is led here
+    DELAY          a partition as for NORMAL, when its time has come; the answer has its offset
+                   among those that wait
     TRANSACTION    a partition as for NORMAL, when it is committed (methods/end_transaction.py); the
                    answer has its transaction id, and its number among half messages as its offset
 
@@ -9,7 +11,7 @@ A client chooses a node by a queue of its route, and the node chooses the partit
 proxy does: most clients do not tell the queue. So the messages of a group are in one partition as
 long as their client stays with one node and that node leads what it leads.
 
-What has no place yet is refused by its kind: delivery at a time, lite topics, priorities.
+What has no place yet is refused by its kind: lite topics, priorities.
 
 Source: RocketMQ's proxy `SendMessageActivity` (order of checks and their codes),
 `GrpcValidator`.
@@ -30,6 +32,7 @@ from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
 from penstock.grpc.incoming import checked_records
+from penstock.grpc.producing.delays import delay_properties, delivery_ms
 from penstock.grpc.producing.transactions import half_of, half_properties
 from penstock.grpc.proto.codec import decode
 from penstock.grpc.proto.messages import (
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
 MESSAGES_MAX: Final = 128
 """Of one request."""
+_ALONE: Final = frozenset({MessageType.DELAY, MessageType.TRANSACTION})
 _OK: Final = Status(code=Code.OK, message="OK")
 
 
@@ -66,27 +70,42 @@ def _handle(call: Call, message: bytes) -> None:
     groups = {one.system_properties.message_group for one in messages if one.system_properties}
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
-    if kinds == {MessageType.TRANSACTION}:
+    (kind,) = kinds
+    if kind in _ALONE and len(messages) > 1:
+        raise Refused(Code.BAD_REQUEST, "a request has one delayed or transactional message")
+    if kind is MessageType.TRANSACTION:
         _send_half(call, topic, messages)
-        return
-    records = checked_records(call.client, messages)
-    hosted = _partition(call, topic, messages[0])
-    _note(call, hosted, messages)
-    ids = [_system(one).message_id for one in messages]
-    call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
+    elif kind is MessageType.DELAY:
+        _send_late(call, topic, messages)
+    else:
+        records = checked_records(call.client, messages)
+        hosted = _partition(call, topic, messages[0])
+        _note(call, hosted, messages)
+        ids = [_system(one).message_id for one in messages]
+        call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
 
 
 def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
     """Take a half message."""
-    if len(messages) > 1:
-        raise Refused(Code.BAD_REQUEST, "a request has one transactional message")
-    added = half_properties(topic.name, _system(messages[0]))
+    system = _system(messages[0])
+    added = half_properties(topic.name, system)
     (record,) = checked_records(call.client, messages, added)
     hosted = _partition(call, topic, messages[0])
     _note(call, hosted, messages)
     halves = call.client.front.keeping.halves
-    done = partial(_answer_half, call, hosted, _system(messages[0]).message_id)
+    done = partial(_answer_half, call, hosted, system.message_id)
     halves.send(hosted, half_of(halves, hosted, added), record, done)
+
+
+def _send_late(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
+    """Take a message that is to be there later."""
+    system = _system(messages[0])
+    until_ms = delivery_ms(system.delivery_timestamp, call.client.broker.clock.wall_ms())
+    (record,) = checked_records(call.client, messages, delay_properties(until_ms))
+    hosted = _partition(call, topic, messages[0])
+    _note(call, hosted, messages)
+    done = partial(_answer, call, [system.message_id])
+    call.client.front.keeping.holding.hold_until(hosted, until_ms, record, done)
 
 
 def _note(call: Call, hosted: HostedPartition, messages: Sequence[Message]) -> None:
@@ -98,22 +117,22 @@ def _system(message: Message) -> SystemProperties:
 
 
 def kind_of(message: Message) -> MessageType:
-    """Return the kind of a message, NORMAL, FIFO or TRANSACTION. Raises Refused for others."""
+    """Return the kind of a message. Raises Refused for those that have no place."""
     system = _system(message)
     kind = system.message_type
-    if system.delivery_timestamp is not None or kind == MessageType.DELAY:
-        raise Refused(Code.UNSUPPORTED, "delivery at a time is not supported by this server")
     if system.lite_topic is not None or kind == MessageType.LITE:
         raise Refused(Code.UNSUPPORTED, "lite topics are not supported by this server")
     if system.priority is not None or kind == MessageType.PRIORITY:
         raise Refused(Code.UNSUPPORTED, "priorities are not supported by this server")
     if kind > MessageType.PRIORITY or kind < 0:
         raise Refused(Code.UNSUPPORTED, f"messages of the kind {kind} are not known")
-    if kind == MessageType.TRANSACTION:
-        if system.message_group is not None:
-            told = "a transactional message has no message group"
+    has_time = system.delivery_timestamp is not None
+    if kind in _ALONE or has_time:
+        is_half = kind == MessageType.TRANSACTION
+        if system.message_group is not None or (is_half and has_time):
+            told = "of transaction, delivery timestamp and message group a message has one"
             raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, told)
-        return MessageType.TRANSACTION
+        return MessageType.TRANSACTION if is_half else MessageType.DELAY
     if system.message_group is not None:
         return MessageType.FIFO
     if kind == MessageType.FIFO:

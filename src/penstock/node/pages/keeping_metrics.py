@@ -22,12 +22,14 @@ def _delay_metrics(keeping: Keeping) -> Iterator[Metric]:
     delivery = keeping.delivery
     delayed = CounterMetricFamily(
         "penstock_remoting_delayed",
-        "Messages with a delay: held; delivered when it was over; put back for it once more, since"
-        " their topic refused them; dropped with their topic.",
+        "Messages with a delay: held; delivered when it was over; moved from one level to the next,"
+        " where they have a time of their own; put back for it once more, since their topic refused"
+        " them; dropped with their topic.",
         labels=["outcome"],
     )
     delayed.add_metric(["held"], keeping.holding.held)
     delayed.add_metric(["delivered"], delivery.delivered)
+    delayed.add_metric(["moved"], delivery.moved)
     delayed.add_metric(["put_back"], delivery.put_back)
     delayed.add_metric(["dropped"], delivery.dropped)
     yield delayed
