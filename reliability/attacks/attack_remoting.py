@@ -31,7 +31,6 @@ from harness.bad_input.remoting_schemas import (
     largest_request,
     legal_request,
 )
-from penstock.grpc.proto.codec import encode
 from penstock.grpc.proto.messages import (
     Duration,
     Message,
@@ -44,6 +43,7 @@ from penstock.grpc.proto.messages import (
     TelemetryCommand,
 )
 from penstock.http2.codes import PREFACE, FrameType
+from penstock.protobuf.codec import encode
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
 from penstock.record.compression import ZSTD

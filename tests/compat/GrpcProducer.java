@@ -1,5 +1,6 @@
-// RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through].
+// RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through | SECONDS].
 // With `through` it sends until a line comes in; a send that fails is told and tried again.
+// With SECONDS each message is to be there so much later, and 1.3 s more for each before it.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -25,14 +26,18 @@ public class GrpcProducer {
                         .setClientConfiguration(configuration)
                         .setTopics(words[1])
                         .build();
-        if (words.length > 3) {
+        if (words.length > 3 && !words[3].equals("through")) {
+            for (int number = 0; number < Integer.parseInt(words[2]); number++) {
+                long later = Long.parseLong(words[3]) * 1_000 + number * 1_300;
+                delayed(producer, words[1], number, later);
+            }
+        } else if (words.length > 3) {
             through(producer, words[1]);
         } else {
             int count = Integer.parseInt(words[2]);
             for (int number = 0; number < count; number++) {
                 send(producer, words[1], number, number % 2 == 0 ? null : "group-" + number % 4);
             }
-            delayed(producer, words[1]);
         }
         producer.close();
         System.out.println("@{\"done\": true}");
@@ -57,18 +62,17 @@ public class GrpcProducer {
                 "@{\"sent\": \"" + body + "\", \"id\": \"" + receipt.getMessageId() + "\"}");
     }
 
-    static void delayed(Producer producer, String topic) {
-        try {
-            producer.send(
-                    PROVIDER.newMessageBuilder()
-                            .setTopic(topic)
-                            .setBody("late".getBytes(StandardCharsets.UTF_8))
-                            .setDeliveryTimestamp(System.currentTimeMillis() + 60_000)
-                            .build());
-            System.out.println("@{\"delayed\": true}");
-        } catch (Exception error) {
-            System.out.println("@{\"delayed\": false}");
-        }
+    static void delayed(Producer producer, String topic, int number, long later)
+            throws Exception {
+        String body = "late-" + number;
+        long at = System.currentTimeMillis() + later;
+        producer.send(
+                PROVIDER.newMessageBuilder()
+                        .setTopic(topic)
+                        .setBody(body.getBytes(StandardCharsets.UTF_8))
+                        .setDeliveryTimestamp(at)
+                        .build());
+        System.out.println("@{\"sent\": \"" + body + "\", \"at\": " + at + "}");
     }
 
     static void through(Producer producer, String topic) throws Exception {

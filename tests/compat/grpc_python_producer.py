@@ -1,10 +1,12 @@
 """RocketMQ's gRPC client for Python as a producer, in a process of its own: its logs go to HOME.
 
-ENDPOINTS TOPIC COUNT: one half of the messages have a group. Tells what was sent, a line for each.
+ENDPOINTS TOPIC COUNT: one half of the messages have a group. With SECONDS behind it each message is
+to be there so much later. Tells what was sent, a line for each.
 """
 
 import json
 import sys
+import time
 
 from rocketmq import ClientConfiguration, Credentials, Message, Producer
 
@@ -32,6 +34,19 @@ def main(endpoints: str, topic: str, count: int) -> None:
     producer.shutdown()
 
 
+def delayed(endpoints: str, topic: str, count: int, seconds: int) -> None:
+    producer = Producer(ClientConfiguration(endpoints, Credentials()), (topic,))
+    producer.startup()
+    for number in range(count):
+        message = _plain(topic)
+        message.body = f"late-{number}".encode()
+        at = int(time.time()) + seconds + number
+        message.delivery_timestamp = at
+        producer.send(message)
+        sys.stdout.write("@" + json.dumps({"sent": f"late-{number}", "at": at * 1_000}) + "\n")
+    producer.shutdown()
+
+
 def _plain(topic: str) -> Message:
     message = Message()
     message.topic = topic
@@ -40,4 +55,8 @@ def _plain(topic: str) -> Message:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    address, name, wanted, *later = sys.argv[1:]
+    if later:
+        delayed(address, name, int(wanted), int(later[0]))
+    else:
+        main(address, name, int(wanted))

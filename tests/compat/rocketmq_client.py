@@ -14,7 +14,9 @@ SOURCE = Path(__file__).with_name("RemotingClients.java")
 POPPING = Path(__file__).with_name("PopClients.java")
 GRPC = Path(__file__).with_name("GrpcProducer.java")
 GRPC_CONSUMERS = Path(__file__).with_name("GrpcConsumers.java")
+GRPC_TRANSACTIONS = Path(__file__).with_name("GrpcTransactions.java")
 """Of the gRPC client, which has jars of its own."""
+_OF_GRPC = {GRPC, GRPC_CONSUMERS, GRPC_TRANSACTIONS}
 CLIENT_SECONDS = 120
 
 
@@ -44,8 +46,7 @@ class RunningClient:
 
     def told(self) -> list[dict[str, Any]]:
         """Return what it has told so far."""
-        text = self._out.read_text(encoding="utf-8")
-        return _told(text[: text.rfind("\n") + 1])
+        return told_in(self._out)
 
     def freeze(self) -> None:
         """Stop it where it is; nobody hears of that."""
@@ -76,11 +77,17 @@ def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterato
 
 
 def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
-    project = "rocketmq-grpc" if source in {GRPC, GRPC_CONSUMERS} else "rocketmq"
+    project = "rocketmq-grpc" if source in _OF_GRPC else "rocketmq"
     class_path = ":".join(map(str, jars_or_skip(project)))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(source)]
     return [*command, *map(str, words)]
+
+
+def told_in(path: Path) -> list[dict[str, Any]]:
+    """Return what a client has told so far, whole lines."""
+    text = path.read_text(encoding="utf-8")
+    return _told(text[: text.rfind("\n") + 1])
 
 
 def _told(text: str) -> list[dict[str, Any]]:

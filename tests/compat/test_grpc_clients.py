@@ -24,6 +24,8 @@ from tests.live_node import LiveNode, running_node
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
 COUNT = 20
+LATE = 4
+"""Messages with a time of their own."""
 PARTITIONS = 3
 MORE = 200
 UNTIL_SECONDS = 120.0
@@ -34,13 +36,30 @@ Sends = Callable[[Path, str, str], list[dict[str, Any]]]
 
 def by_java(home: Path, address: str, topic: str) -> list[dict[str, Any]]:
     told = client(home, address, topic, COUNT, source=GRPC)
-    assert told[-2:] == [{"delayed": False}, {"done": True}]
-    return told[:-2]
+    assert told[-1] == {"done": True}
+    return told[:-1]
 
 
 def by_python(home: Path, address: str, topic: str) -> list[dict[str, Any]]:
+    told = python(home, address, topic, COUNT)
+    assert told[-1]["sent"] == "python-async"
+    return told
+
+
+def late_by_java(home: Path, address: str, topic: str) -> list[dict[str, Any]]:
+    told = client(home, address, topic, LATE, 2, source=GRPC)
+    assert told[-1] == {"done": True}
+    return told[:-1]
+
+
+def late_by_python(home: Path, address: str, topic: str) -> list[dict[str, Any]]:
+    return python(home, address, topic, LATE, 2)
+
+
+def python(home: Path, *words: object) -> list[dict[str, Any]]:
+    """Run Python's producer; return what it has told."""
     done = subprocess.run(
-        [sys.executable, str(PYTHON), address, topic, str(COUNT)],
+        [sys.executable, str(PYTHON), *map(str, words)],
         capture_output=True,
         timeout=UNTIL_SECONDS,
         check=False,
@@ -48,9 +67,7 @@ def by_python(home: Path, address: str, topic: str) -> list[dict[str, Any]]:
         env=os.environ | {"HOME": str(home)},
     )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    told = [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("@")]
-    assert told[-1]["sent"] == "python-async"
-    return told
+    return [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("@")]
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +104,47 @@ def test_what_a_gRPC_client_sends_kafka_s_and_remoting_clients_read_with_all_its
         group = f"group-{number % 4}".encode() if number % 2 else None
         assert kafka[body].key() == group
     assert len({kafka[f"{name}-{one}"].partition() for one in range(1, COUNT, 4)}) == 1
+
+
+@pytest.mark.parametrize(("name", "send"), [("java", late_by_java), ("python", late_by_python)])
+def test_a_delayed_message_is_there_at_its_time_and_not_before(
+    served: tuple[LiveNode, str, str], tmp_path: Path, name: str, send: Sends
+) -> None:
+    """The time of a record is that of its delivery."""
+    node, grpc, _ = served
+    topic = f"late-{name}"
+    node.submit(CreateTopics(topics=(Created(name=topic, partition_count=PARTITIONS),)))
+    told = send(tmp_path, grpc, topic)
+    check_late({one["sent"]: one["at"] for one in told}, records(node, topic, PARTITIONS, LATE))
+
+
+def check_late(times: dict[str, int], read: list[Any]) -> None:
+    """Each message is there once, and not before its time."""
+    assert len(times) == LATE
+    assert sorted(one.value().decode() for one in read) == sorted(times)
+    for one in read:
+        assert one.timestamp()[1] >= times[one.value().decode()]
+
+
+def test_what_waits_for_its_time_comes_though_its_master_is_killed(tmp_path: Path) -> None:
+    with ClusterProcess(tmp_path / "cluster", has_grpc=True) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 3)])["orders"].result(60)
+        addresses = ";".join(f"127.0.0.1:{port}" for port in cluster.grpc_ports.values())
+        told = client(tmp_path, addresses, "orders", LATE, 20, source=GRPC)
+        leader = cluster.leader_of("orders", 0)
+        cluster.nodes[leader].kill()
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "enable.auto.commit": 0}
+        )
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        read: list[Any] = []
+        while len(read) < LATE:
+            record = consumer.poll(UNTIL_SECONDS)
+            assert record is not None, f"{len(read)} of {LATE} are there"
+            read += [record] if record.error() is None else []
+        consumer.close()
+        check_late({one["sent"]: one["at"] for one in told if "sent" in one}, read)
 
 
 def test_nothing_acknowledged_is_lost_while_a_master_is_killed(tmp_path: Path) -> None:

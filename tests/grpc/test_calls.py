@@ -65,7 +65,12 @@ def test_a_route_has_each_partition_at_the_address_of_its_master(caller: Caller,
         assert [(one.host, one.port) for one in queue.broker.endpoints.addresses] == [
             (host, int(port))
         ]
-        assert list(queue.accept_message_types) == [definition.NORMAL, definition.FIFO]
+        assert list(queue.accept_message_types) == [
+            definition.NORMAL,
+            definition.FIFO,
+            definition.DELAY,
+            definition.TRANSACTION,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,7 @@ def test_every_method_of_the_published_service_is_served_or_refused_by_its_name(
     served = {
         "AckMessage",
         "ChangeInvisibleDuration",
+        "EndTransaction",
         "ForwardMessageToDeadLetterQueue",
         "Heartbeat",
         "NotifyClientTermination",

@@ -32,6 +32,7 @@ FLOATS = st.floats(width=32, allow_nan=False)
 ONE_OF: dict[type, tuple[str, str]] = {
     messages.RetryPolicy: ("exponential_backoff", "customized_backoff"),
     messages.Settings: ("publishing", "subscription"),
+    messages.TelemetryCommand: ("settings", "recover_orphaned_transaction_command"),
 }
 ROOTS = (
     messages.QueryRouteRequest,
@@ -47,6 +48,7 @@ ROOTS = (
     messages.ForwardMessageToDeadLetterQueueRequest,
     messages.QueryAssignmentRequest,
     messages.QueryAssignmentResponse,
+    messages.EndTransactionRequest,
     messages.TelemetryCommand,
 )
 

@@ -46,6 +46,7 @@ class World:
             "QueryRoute": self._route,
             "Heartbeat": lambda: member.beat().status.code,
             "SendMessage": lambda: self.caller.send(message(TOPIC)).status.code,
+            "EndTransaction": self._end,
             "QueryAssignment": lambda: member.assignments(TOPIC).status.code,
             "ReceiveMessage": lambda: member.receive(TOPIC, 0).code,
             "AckMessage": lambda: member.ack(TOPIC, RECEIPT).status.code,
@@ -59,6 +60,12 @@ class World:
         self._missing += 1
         request = service.QueryRouteRequest(topic=named(f"missing-{self._missing}"))
         return int(self.caller.call("QueryRoute", request).status.code)
+
+    def _end(self) -> int:
+        request = service.EndTransactionRequest(
+            topic=named(TOPIC), message_id="ID", transaction_id="0" * 16
+        )
+        return int(self.caller.call("EndTransaction", request).status.code)
 
     def _settle(self) -> int:
         with self.member.settled() as told:

@@ -132,9 +132,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "MESSAGE_PROPERTIES_TOO_LARGE",
     ),
     "large properties": ({"properties": {"n": "v" * (16 << 10)}}, "MESSAGE_PROPERTIES_TOO_LARGE"),
-    "delivery at a time": ({"delivery_timestamp": Timestamp(seconds=9)}, "UNSUPPORTED"),
-    "delay": ({"message_type": definition.DELAY}, "UNSUPPORTED"),
-    "a transaction": ({"message_type": definition.TRANSACTION}, "UNSUPPORTED"),
+    "a delay without a time": ({"message_type": definition.DELAY}, "ILLEGAL_DELIVERY_TIME"),
+    "a time before all times": (
+        {"delivery_timestamp": Timestamp(seconds=-1)},
+        "ILLEGAL_DELIVERY_TIME",
+    ),
+    "a time that is none": (
+        {"delivery_timestamp": Timestamp(seconds=1, nanos=-1)},
+        "ILLEGAL_DELIVERY_TIME",
+    ),
+    "a time in the year 2300": (
+        {"delivery_timestamp": Timestamp(seconds=10_413_792_000)},
+        "ILLEGAL_DELIVERY_TIME",
+    ),
+    "a time and a group": (
+        {"delivery_timestamp": Timestamp(seconds=9), "message_group": "g"},
+        "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",
+    ),
     "a lite topic": ({"lite_topic": "l"}, "UNSUPPORTED"),
     "a priority": ({"priority": 1}, "UNSUPPORTED"),
     "an unknown kind": ({"message_type": 99}, "UNSUPPORTED"),

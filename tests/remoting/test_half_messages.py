@@ -104,6 +104,29 @@ def test_of_decisions_that_come_together_the_first_counts(cluster: Cluster) -> N
     assert bodies(remote) == [b"body"]
 
 
+def test_producers_of_both_protocols_are_asked_in_turn(cluster: Cluster) -> None:
+    remote, _ = remotings(cluster)
+    asked: list[Any] = []
+
+    class Other:
+        is_gone = False
+
+        def producer_of(self, group: str, topic: Any) -> Any:
+            return self if (group, topic.name) == (GROUP, "events") else None
+
+        def ask(self, question: Any) -> None:
+            asked.append(question)
+
+    remote.front.halves.askers.append(Other())
+    taken(cluster, remote)
+    pass_time(cluster, 6 * SECOND)
+    for _ in range(3):
+        beat(remote)
+        pass_time(cluster, 31 * SECOND)
+    assert (len(checks(remote)), len(asked)) == (2, 2)
+    assert asked[0].found.half.group == GROUP
+
+
 def test_producers_are_asked_after_six_seconds_then_each_thirty(cluster: Cluster) -> None:
     remote, _ = remotings(cluster)
     beat(remote)

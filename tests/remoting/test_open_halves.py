@@ -176,7 +176,7 @@ def test_a_record_of_nobody_s_is_none(name: str, value: bytes | None) -> None:
 def test_a_copy_has_its_number_and_no_mark_of_a_half_message() -> None:
     headers = (("rmq.id", b"ID"), ("rmq.TRAN_MSG", b"true"), ("a", b"b"))
     record = half_record(half(), Record(b"k", b"v", headers, 5))
-    copy = copy_of(record, 41, 9)
+    copy = copy_of(record, 41, "PLACE", 9)
     assert dict(copy.headers) == {
         "rmq.id": b"ID",
         "a": b"b",
@@ -187,7 +187,7 @@ def test_a_copy_has_its_number_and_no_mark_of_a_half_message() -> None:
     assert (copy.key, copy.value, copy.timestamp_ms) == (b"k", b"v", 9)
     assert is_copy(copy, 41)
     assert not is_copy(copy, 4)
-    told = dict(discarded(record, half(41, checks=15), "events", 9).headers)
+    told = dict(discarded(record, half(41, checks=15), "events", "PLACE", 9).headers)
     assert (told["rmq.REAL_TOPIC"], told["rmq.TRANSACTION_CHECK_TIMES"]) == (b"events", b"15")
 
 

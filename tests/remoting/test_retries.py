@@ -1,6 +1,7 @@
 """Messages that a group sends back: they come again, and in the end they are dead letters."""
 
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from penstock.broker.access import Operation, PermitsAll, Requester, Resource
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataQueueFull, MetadataUnavailable
+from penstock.node.pages.keeping_metrics import keeping_metrics
 from penstock.node.pages.remoting_metrics import remoting_metrics
 from penstock.record.build import Record
 from penstock.remoting.ids import NOT_ADDRESSABLE, located, locator_of
@@ -364,13 +366,13 @@ def test_what_comes_again_is_counted(cluster: Cluster) -> None:
     cluster.world.advance(5 * SECOND)
     told = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in remoting_metrics(remote.front)
+        for family in chain(remoting_metrics(remote.front), keeping_metrics(remote.front.keeping))
         for sample in family.samples
     }
     assert told[("penstock_remoting_sent_back_total", "retry")] == 2
     assert told[("penstock_remoting_sent_back_total", "dead_letter")] == 1
-    outcomes = ("held", "delivered", "put_back", "dropped")
+    outcomes = ("held", "delivered", "moved", "put_back", "dropped")
     delayed = [told[("penstock_remoting_delayed_total", one)] for one in outcomes]
-    assert delayed == [2, 1, 0, 0]
+    assert delayed == [2, 1, 0, 0, 0]
     assert told[("penstock_remoting_delayed_waiting",)] == 1
     assert told[("penstock_remoting_delayed_late_seconds",)] == 1.0

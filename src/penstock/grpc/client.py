@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from penstock.broker.topics_on_demand import TopicsOnDemand
     from penstock.grpc.consuming.consumers import Consumers
     from penstock.grpc.consuming.renewing import Renewals
+    from penstock.grpc.producing.producers import Producers
     from penstock.grpc.proto.messages import Endpoints
     from penstock.quotas.table import ClientBuckets
     from penstock.remoting.filters.compiled import CompiledExpressions
+    from penstock.remoting.keeping import Keeping
     from penstock.remoting.pop.desk import PopDesk
     from penstock.remoting.sending import Sending
 
@@ -34,6 +36,9 @@ class Front(Protocol):
     settled: dict[object, None]
     refusals: Counter[int]
     desk: PopDesk
+    keeping: Keeping
+    producers: Producers[Any]
+    """Of streams, which are calls."""
     compiled: CompiledExpressions
     consumers: Consumers
     renewals: Renewals

@@ -12,6 +12,7 @@ from penstock.broker import errors as broker
 from penstock.controller import errors as controller
 from penstock.grpc import errors as grpc
 from penstock.grpc.consuming import consumers
+from penstock.grpc.producing import producers
 from penstock.grpc.proto.messages import Status
 from penstock.grpc.statuses import Code
 from penstock.protobuf import errors as protobuf
@@ -32,7 +33,13 @@ _CODES: Final[dict[type[PlatformError], Code]] = {
     remoting.IllegalMessage: Code.BAD_REQUEST,
     remoting.BadReceipt: Code.INVALID_RECEIPT_HANDLE,
     remoting.PopUnavailable: Code.HA_NOT_AVAILABLE,
+    remoting.WrongHalf: Code.INVALID_TRANSACTION_ID,
+    remoting.MessageGone: Code.INVALID_TRANSACTION_ID,
+    remoting.AlreadyDecided: Code.BAD_REQUEST,
+    remoting.HalvesNotReady: Code.HA_NOT_AVAILABLE,
+    remoting.TooManyHalves: Code.TOO_MANY_REQUESTS,
     consumers.TooManyConsumers: Code.TOO_MANY_REQUESTS,
+    producers.TooManyProducers: Code.TOO_MANY_REQUESTS,
     remoting.SendTimedOut: Code.SLAVE_PERSISTENCE_TIMEOUT,
     replication.ReplicationError: Code.HA_NOT_AVAILABLE,
     storage.LogBusy: Code.HA_NOT_AVAILABLE,

@@ -4,6 +4,8 @@
     on_demand    creation of missing topics, where that is on
     settled      streams of clients that have told their settings
     desk         what pops have in common, whatever protocol asks (remoting/pop/desk.py)
+    keeping      what is delivered later, likewise (remoting/keeping.py)
+    producers    which producers are there, of which topics
     consumers    which consumers are there
     renewals     messages in the hands of consumers that want them kept
     compiled     expressions by which messages are filtered
@@ -24,6 +26,8 @@ from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.grpc.consuming.consumers import Consumers
 from penstock.grpc.consuming.renewing import Renewals
 from penstock.grpc.errors import CallFault
+from penstock.grpc.producing.asking import GrpcAsker
+from penstock.grpc.producing.producers import Producers
 from penstock.grpc.proto.messages import Address, Endpoints
 from penstock.grpc.routes import endpoints_of
 from penstock.grpc.statuses import GrpcStatus
@@ -32,7 +36,8 @@ from penstock.remoting.filters.compiled import CompiledExpressions
 
 if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
-    from penstock.grpc.call import Method
+    from penstock.grpc.call import Call, Method
+    from penstock.remoting.keeping import Keeping
     from penstock.remoting.pop.desk import PopDesk
 
 EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
@@ -45,11 +50,13 @@ class GrpcFront:
     def __init__(
         self,
         desk: PopDesk,
+        keeping: Keeping,
         endpoint_of: EndpointOf,
         methods: Iterable[Method],
         limits: Http2Limits,
     ) -> None:
         self.desk = desk
+        self.keeping = keeping
         self.broker = broker = desk.broker
         self.spawn = desk.spawn
         self.limits = limits
@@ -65,10 +72,12 @@ class GrpcFront:
         """Streams of clients that have told their settings."""
         self.turns: Iterator[int] = count()
         """Queues for messages that name none."""
-        self.sending = desk.sending
+        self.sending = keeping.sending
         self.on_demand = TopicsOnDemand(broker, desk.spawn)
         self.compiled = CompiledExpressions()
         self.consumers = Consumers()
+        self.producers: Producers[Call] = Producers()
+        keeping.halves.askers.append(GrpcAsker(broker, self.producers))
         self.renewals = Renewals(desk, self.consumers)
         self.read_bytes = 0
         """What was read for calls that are not answered yet."""

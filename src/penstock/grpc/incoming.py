@@ -15,7 +15,8 @@ properties of 16 KiB together, message groups of 64 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.grpc.errors import Refused
@@ -49,6 +50,7 @@ GROUP_BYTES_MAX: Final = 63
 ID_BYTES_MAX: Final = 255
 NAMES_BYTES_MAX: Final = 8 << 10
 """Of the tag and the keys, which share 32 KiB with the properties once the message is read."""
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TRACE: Final = "TRACE_CONTEXT"
 _RESERVED: Final = KEPT | NOT_KEPT | HEADER_OF.keys() | {GROUP}
 _SECONDS_MAX: Final = 1 << 40
@@ -56,22 +58,27 @@ _CONTROL: Final = frozenset(map(chr, [*range(32), 127]))
 
 
 def checked_records(
-    client: GrpcClient, messages: Iterable[Message], batch_bytes_max: int
+    client: GrpcClient,
+    messages: Iterable[Message],
+    batch_bytes_max: int,
+    added: Mapping[str, str] = NOTHING,
 ) -> list[Record]:
-    """Return the records of the messages of a request. Raises Refused.
+    """Return the records of the messages of a request, with `added` properties. Raises Refused.
 
     They are one batch, so nothing is unpacked beyond what their topic permits of that.
     """
     records: list[Record] = []
     left = min(BODY_BYTES_MAX, batch_bytes_max)
     for message in messages:
-        record = _checked_record(client, message, left)
+        record = _checked_record(client, message, left, added)
         left -= len(record.value or b"")
         records.append(record)
     return records
 
 
-def _checked_record(client: GrpcClient, message: Message, bytes_max: int) -> Record:
+def _checked_record(
+    client: GrpcClient, message: Message, bytes_max: int, added: Mapping[str, str]
+) -> Record:
     system = message.system_properties or SystemProperties()
     if not 0 < len(system.message_id.encode()) <= ID_BYTES_MAX:
         raise Refused(Code.ILLEGAL_MESSAGE_ID, f"a message has an id of 1 to {ID_BYTES_MAX} bytes")
@@ -79,7 +86,7 @@ def _checked_record(client: GrpcClient, message: Message, bytes_max: int) -> Rec
     return to_record(
         Mapped(
             body=_body(message, system, bytes_max),
-            properties=properties,
+            properties={**properties, **added},
             born_ms=_born_ms(client, system),
             born_host=packed_host(client.host, 0),
         )

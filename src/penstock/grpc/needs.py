@@ -30,6 +30,7 @@ NEEDS: Final[Mapping[str, frozenset[Need]]] = {
     "QueryRoute": frozenset({DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER}),
     "Heartbeat": frozenset({READ_GROUP}),
     "SendMessage": frozenset({WRITE_TOPIC}),
+    "EndTransaction": frozenset({WRITE_TOPIC}),
     "QueryAssignment": _RECEIVES,
     "ReceiveMessage": _RECEIVES,
     "AckMessage": _RECEIVES,

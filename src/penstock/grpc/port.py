@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HANDED_BYTES = 3 << 10
 """Of a hand-out that is renewed, with its 32 offsets."""
 CONSUMER_BYTES = 1 << 10
+PRODUCER_BYTES = 1 << 10
 ALL_MAX = 64 << 20
 """Where nobody has said another bound."""
 
@@ -39,6 +40,7 @@ class GrpcPort:
         """Bytes that clients pin."""
         front = self.front
         kept = len(front.renewals) * HANDED_BYTES + len(front.consumers) * CONSUMER_BYTES
+        kept += front.producers.count * PRODUCER_BYTES
         return self.bytes_now + front.read_bytes + front.compiled.bytes_now + kept
 
     def use_memory(self, bytes_max: int) -> None:

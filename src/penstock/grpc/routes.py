@@ -18,7 +18,12 @@ from penstock.grpc.statuses import AddressScheme, MessageType, Permission
 from penstock.protobuf.codec import encode
 from penstock.protobuf.wire import VARINT, add_field, add_varint
 
-ACCEPTED: Final = (MessageType.NORMAL, MessageType.FIFO)
+ACCEPTED: Final = (
+    MessageType.NORMAL,
+    MessageType.FIFO,
+    MessageType.DELAY,
+    MessageType.TRANSACTION,
+)
 """Kinds of messages that every topic takes."""
 _QUEUES_FIELD: Final = 2
 _ID_TAG: Final = 2 << 3 | VARINT

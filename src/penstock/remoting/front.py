@@ -8,10 +8,9 @@
     held        what unanswered requests hold
     desk        what pops have in common, whatever protocol asks (pop/desk.py)
     told        groups whose members are told of a change
-    places      partitions of retry topics, dead letters and delay levels
-    holding     messages that are to wait, on their way
-    delivery    messages whose time has come
-    halves      half messages of transactions, and their producers
+    keeping     what is taken now and delivered later, whatever protocol its clients speak: places,
+                holding, delivery, halves are its parts (keeping.py)
+    asker       producers of transactions
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
     unpacking   whose turn it is to have many messages, or compressed ones, read
@@ -39,11 +38,10 @@ from penstock.configs.entry import ConfigEntry
 from penstock.remoting.arrivals import Arrivals
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
-from penstock.remoting.halves.halves import Halves
+from penstock.remoting.halves.checking import RemotingAsker
+from penstock.remoting.halves.producers import PRODUCER_BYTES
 from penstock.remoting.held import HeldRequests
-from penstock.remoting.later.delivery import Delivery
-from penstock.remoting.later.holding import Holding
-from penstock.remoting.later.places import Places
+from penstock.remoting.keeping import Keeping
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.pop.desk import PopDesk
@@ -51,7 +49,6 @@ from penstock.remoting.queues import TopicQueues
 from penstock.remoting.rates import Counted, Rates
 from penstock.remoting.resets import PendingResets
 from penstock.remoting.routes import SetMember
-from penstock.remoting.sending import Sending
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import ONE_WAY, Command
 from penstock.remoting.wire.frame import encode_frame
@@ -112,12 +109,14 @@ class RemotingFront:
         """Requests by code, `OTHER` for those that are not supported."""
         self._told: dict[str, None] = {}
         self.locks = QueueLocks()
-        self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
-        self.places = Places(broker, spawn)
-        self.holding = Holding(broker, self.places, self.sending)
-        self.delivery = Delivery(broker)
-        self.halves = Halves(broker, self.places, self.sending, self)
+        broker.on_expire.append(self._expire)  # before keeping asks producers: it drops silent ones
+        self.keeping = keeping = Keeping(broker, spawn)
+        self.sending, self.places = keeping.sending, keeping.places
+        self.holding, self.delivery = keeping.holding, keeping.delivery
+        self.halves = keeping.halves
+        self.asker = RemotingAsker(broker, self)
+        self.halves.askers.append(self.asker)
         self.desk = PopDesk(broker, spawn, calls, self.places, self.sending)
         self.sent_back: Counter[str] = Counter()
         """Messages that came back, by what becomes of them: `retry`, `dead_letter`."""
@@ -129,7 +128,6 @@ class RemotingFront:
         self.arrivals = Arrivals(broker.metadata)
         self.resets = PendingResets()
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
-        broker.on_expire.append(self._expire)
 
     def counted(self) -> Counted:
         """Return how many messages came in, from whatever client, and were sent to consumers."""
@@ -138,7 +136,8 @@ class RemotingFront:
     @property
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
-        of_groups = self.members.bytes_now + self.halves.bytes_now + self.compiled.bytes_now
+        producers = self.asker.producers.count * PRODUCER_BYTES
+        of_groups = self.members.bytes_now + producers + self.compiled.bytes_now
         return self.held.bytes_now + of_groups + self.locks.count * LOCK_BYTES
 
     def use_memory(self, bytes_max: int) -> None:
@@ -197,15 +196,14 @@ class RemotingFront:
     def on_close(self, connection: Connection) -> None:
         """Forget a client whose connection has ended."""
         self.tell_members(self.members.closed(connection))
-        self.halves.producers.closed(connection)
+        self.asker.producers.closed(connection)
 
     def _expire(self, now_ms: int) -> None:
         self.rates.note(now_ms, self.counted())
         self.resets.expire(lambda group: bool(self.members.client_ids(group)))
         self.tell_members(self.members.expire(now_ms))
         self.locks.expire(now_ms)
-        self.delivery.look()
-        self.halves.look()
+        self.asker.producers.expire(now_ms)
         gone = [one for one in self._queues if one not in self.broker.metadata.topics_by_id]
         for topic_id in gone:
             del self._queues[topic_id]

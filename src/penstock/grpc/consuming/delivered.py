@@ -4,6 +4,7 @@
     tag, keys, id, group, trace context  from the properties of those names
     digest                               MD5 of the body, which clients check
     delivery attempt                     1 and how often it was handed out, or sent back, before
+    delivery timestamp                   of a message that was delayed
     receipt, queue, offset, times        where it is, and for how long nobody else gets it
 
 A declared message would cost four times as much (proto/codec.py), and there are thousands a second.
@@ -15,6 +16,7 @@ message group and the transaction's id among them), apache.rocketmq.v2 `Message`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import md5
 from ipaddress import ip_address
@@ -27,6 +29,7 @@ from penstock.protobuf.codec import encode
 from penstock.protobuf.wire import LENGTH, VARINT, add_varint
 from penstock.remoting.pop.receipts import number_of
 from penstock.remoting.system_names import (
+    DELIVER_MS,
     GROUP,
     HEADER_OF,
     KAFKA_NULL,
@@ -47,12 +50,18 @@ _SHOWN: Final = frozenset({KAFKA_NULL, LEFT_OUT, "__transactionId__"})
 _HIDDEN: Final = (KEPT | NOT_KEPT | HEADER_OF.keys()) - _SHOWN
 _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
+_DIGITS_MAX: Final = 18
 _ONE_BYTE: Final = 0x80
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
 and a topic may permit Kafka's producers any time."""
 _MD5: Final = b"\x08\x02\x12\x20"
 """Before the 32 characters of a digest: its kind, and their length."""
+
+
+def is_shown(name: str) -> bool:
+    """Whether a property is shown to users."""
+    return name not in _HIDDEN
 
 
 class Told(NamedTuple):
@@ -112,15 +121,13 @@ def _add_message(out: bytearray, seen: Seen, count: int, receipt: bytes, same: b
     _add(system, 3, properties.get(UNIQ_KEY, "").encode())
     digest = md5(mapped.body, usedforsecurity=False).hexdigest().upper()
     _add(system, 4, _MD5 + digest.encode())
-    kind = MessageType.NORMAL
-    if _TRANSACTION in properties:
-        kind = MessageType.TRANSACTION
-    elif group is not None:
-        kind = MessageType.FIFO
-    _add_number(system, 6, kind)
+    until_ms = _time(properties.get(DELIVER_MS))
+    _add_number(system, 6, _kind(properties, until_ms))
     _add_time(system, 7, min(mapped.born_ms, TIME_MS_MAX))
     _add(system, 8, _text_of(mapped.born_host))
     _add_time(system, 9, min(seen.timestamp_ms, TIME_MS_MAX))
+    if until_ms is not None:
+        _add_time(system, 11, until_ms)
     _add(system, 12, receipt)
     _add_number(system, 14, seen.offset)
     _add_number(system, 16, mapped.reconsume_times + count)
@@ -130,6 +137,21 @@ def _add_message(out: bytearray, seen: Seen, count: int, receipt: bytes, same: b
         _add(system, 18, trace.encode())
     _add(out, 3, system)
     _add(out, 4, mapped.body)
+
+
+def _kind(properties: Mapping[str, str], until_ms: int | None) -> MessageType:
+    if _TRANSACTION in properties:
+        return MessageType.TRANSACTION
+    if until_ms is not None:
+        return MessageType.DELAY
+    return MessageType.NORMAL if GROUP not in properties else MessageType.FIFO
+
+
+def _time(text: str | None) -> int | None:
+    """Return the time that a property tells, in ms; None if it tells none."""
+    if text is None or not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        return None
+    return min(int(text), TIME_MS_MAX)
 
 
 @lru_cache(maxsize=1_024)

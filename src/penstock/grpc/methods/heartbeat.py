@@ -1,7 +1,7 @@
 """Heartbeat and NotifyClientTermination: a client that is there, and one that ends.
 
-Nothing is kept of producers, so there is nothing to be done. A consumer is heard, so that what it
-has is kept for it (consuming/renewing.py); one that ends gives it back.
+A producer is heard, so that it is asked about its transactions (producing/producers.py). A consumer
+is heard, so that what it has is kept for it (consuming/renewing.py); one that ends gives it back.
 
 Source: RocketMQ's proxy `ClientActivity`: a consumer tells its settings first.
 """
@@ -33,7 +33,9 @@ def _beat(call: Call, message: bytes) -> None:
             told = "no stream of settings is open of this consumer"
             raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, told)
         client.front.consumers.hear(client_id, client.broker.clock.monotonic_ms())
-    elif request.client_type not in PRODUCERS:
+    elif request.client_type in PRODUCERS:
+        client.front.producers.hear(client_id, client.broker.clock.monotonic_ms())
+    else:
         raise Refused(Code.UNSUPPORTED, NOT_SERVED)
     call.reply(_OK)
 

@@ -13,7 +13,6 @@ from penstock.grpc.errors import Refused
 from penstock.grpc.statuses import Code
 
 NAMES: Final = (
-    "EndTransaction",
     "GetOffset",
     "PullMessage",
     "QueryOffset",

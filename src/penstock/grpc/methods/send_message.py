@@ -1,14 +1,17 @@
 """SendMessage: messages for one topic, which are answered when the set has confirmed them.
 
-    NORMAL    the queue that the client names, if it is led here; else one after another of those
-    FIFO      the partition that the message group falls on; else the next one that is led here
+    NORMAL         the queue that the client names, if it is led here; else one after another
+    FIFO           the partition that the message group falls on; else the next one that is led here
+    DELAY          a partition as for NORMAL, when its time has come; the answer has its offset
+                   among those that wait
+    TRANSACTION    a partition as for NORMAL, when it is committed (methods/end_transaction.py); the
+                   answer has its transaction id, and its number among half messages as its offset
 
 A client chooses a node by a queue of its route, and the node chooses the partition, as RocketMQ's
 proxy does: most clients do not tell the queue. So the messages of a group are in one partition as
 long as their client stays with one node and that node leads what it leads.
 
-What has no place yet is refused by its kind: delivery at a time, transactions, lite topics,
-priorities.
+What has no place yet is refused by its kind: lite topics, priorities.
 
 Source: RocketMQ's proxy `SendMessageActivity` (order of checks and their codes),
 `GrpcValidator`.
@@ -29,6 +32,8 @@ from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
 from penstock.grpc.incoming import checked_records
+from penstock.grpc.producing.delays import delay_properties, delivery_ms
+from penstock.grpc.producing.transactions import half_of, half_properties
 from penstock.grpc.proto.messages import (
     Message,
     SendMessageRequest,
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
 MESSAGES_MAX: Final = 128
 """Of one request."""
+_ALONE: Final = frozenset({MessageType.DELAY, MessageType.TRANSACTION})
 _OK: Final = Status(code=Code.OK, message="OK")
 
 
@@ -64,11 +70,48 @@ def _handle(call: Call, message: bytes) -> None:
     groups = {one.system_properties.message_group for one in messages if one.system_properties}
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
-    records = checked_records(call.client, messages, topic.rules.max_message_bytes)
+    (kind,) = kinds
+    if kind in _ALONE and len(messages) > 1:
+        raise Refused(Code.BAD_REQUEST, "a request has one delayed or transactional message")
+    if kind is MessageType.TRANSACTION:
+        _send_half(call, topic, messages)
+    elif kind is MessageType.DELAY:
+        _send_late(call, topic, messages)
+    else:
+        records = checked_records(call.client, messages, topic.rules.max_message_bytes)
+        hosted = _partition(call, topic, messages[0])
+        _note(call, hosted, messages)
+        ids = [_system(one).message_id for one in messages]
+        call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
+
+
+def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
+    """Take a half message."""
+    system = _system(messages[0])
+    added = half_properties(topic.name, system)
+    size_max = topic.rules.max_message_bytes
+    (record,) = checked_records(call.client, messages, size_max, added)
     hosted = _partition(call, topic, messages[0])
+    _note(call, hosted, messages)
+    halves = call.client.front.keeping.halves
+    done = partial(_answer_half, call, hosted, system.message_id)
+    halves.send(hosted, half_of(halves, hosted, added), record, done)
+
+
+def _send_late(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
+    """Take a message that is to be there later."""
+    system = _system(messages[0])
+    until_ms = delivery_ms(system.delivery_timestamp, call.client.broker.clock.wall_ms())
+    size_max = topic.rules.max_message_bytes
+    (record,) = checked_records(call.client, messages, size_max, delay_properties(until_ms))
+    hosted = _partition(call, topic, messages[0])
+    _note(call, hosted, messages)
+    done = partial(_answer, call, [system.message_id])
+    call.client.front.keeping.holding.hold_until(hosted, until_ms, record, done)
+
+
+def _note(call: Call, hosted: HostedPartition, messages: Sequence[Message]) -> None:
     call.about(hosted, records=len(messages), payload=sum(len(one.body) for one in messages))
-    ids = [_system(one).message_id for one in messages]
-    call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
 
 
 def _system(message: Message) -> SystemProperties:
@@ -76,19 +119,22 @@ def _system(message: Message) -> SystemProperties:
 
 
 def kind_of(message: Message) -> MessageType:
-    """Return the kind of a message, NORMAL or FIFO. Raises Refused for others."""
+    """Return the kind of a message. Raises Refused for those that have no place."""
     system = _system(message)
     kind = system.message_type
-    if system.delivery_timestamp is not None or kind == MessageType.DELAY:
-        raise Refused(Code.UNSUPPORTED, "delivery at a time is not supported by this server")
-    if kind == MessageType.TRANSACTION:
-        raise Refused(Code.UNSUPPORTED, "transactional messages are not supported by this server")
     if system.lite_topic is not None or kind == MessageType.LITE:
         raise Refused(Code.UNSUPPORTED, "lite topics are not supported by this server")
     if system.priority is not None or kind == MessageType.PRIORITY:
         raise Refused(Code.UNSUPPORTED, "priorities are not supported by this server")
     if kind > MessageType.PRIORITY or kind < 0:
         raise Refused(Code.UNSUPPORTED, f"messages of the kind {kind} are not known")
+    has_time = system.delivery_timestamp is not None
+    if kind in _ALONE or has_time:
+        is_half = kind == MessageType.TRANSACTION
+        if system.message_group is not None or (is_half and has_time):
+            told = "of transaction, delivery timestamp and message group a message has one"
+            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, told)
+        return MessageType.TRANSACTION if is_half else MessageType.DELAY
     if system.message_group is not None:
         return MessageType.FIFO
     if kind == MessageType.FIFO:
@@ -128,6 +174,17 @@ def _answer(call: Call, ids: Sequence[str], outcome: int | PlatformError) -> Non
         for at, one in enumerate(ids)
     ]
     call.reply(SendMessageResponse(status=_OK, entries=entries))
+
+
+def _answer_half(
+    call: Call, hosted: HostedPartition, message_id: str, outcome: int | PlatformError
+) -> None:
+    if isinstance(outcome, PlatformError):
+        call.fail(outcome)
+        return
+    told = call.client.front.keeping.halves.transaction_id(hosted.member.replica_set_id, outcome)
+    entry = SendResultEntry(status=_OK, message_id=message_id, transaction_id=told, offset=outcome)
+    call.reply(SendMessageResponse(status=_OK, entries=[entry]))
 
 
 METHOD: Final = Method("SendMessage", _handle, Kind.SEND)

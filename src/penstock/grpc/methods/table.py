@@ -5,6 +5,7 @@ from typing import Final
 from penstock.grpc.methods import (
     ack_message,
     change_invisible,
+    end_transaction,
     heartbeat,
     not_served,
     query_assignment,
@@ -19,6 +20,7 @@ METHODS: Final = (
     ack_message.METHOD,
     change_invisible.CHANGE,
     change_invisible.FORWARD,
+    end_transaction.METHOD,
     heartbeat.HEARTBEAT,
     heartbeat.TERMINATION,
     query_assignment.METHOD,

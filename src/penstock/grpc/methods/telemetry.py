@@ -1,7 +1,9 @@
 """Telemetry: the stream on which a client tells its settings, and gets the server's.
 
 A client waits for these before it sends anything. It stays open; when it ends the client is gone.
-What else clients say here answers what servers ask, and this one asks nothing.
+Producers that have told topics are asked here what has become of transactions
+(producing/asking.py), and answer by EndTransaction. What else clients say here answers what this
+server does not ask.
 
 Source: RocketMQ's proxy `ClientActivity`, `GrpcClientSettingsManager` (3 attempts, pauses of 10 ms
 to 1 s that double, bodies of 4 MiB).
@@ -13,7 +15,7 @@ from typing import Final
 from penstock.grpc.call import Call, Method
 from penstock.grpc.consuming.settings import consumer_settings
 from penstock.grpc.errors import CallFault, Refused
-from penstock.grpc.gate import check_group, group_name
+from penstock.grpc.gate import check_group, group_name, topic_name
 from penstock.grpc.incoming import BODY_BYTES_MAX
 from penstock.grpc.methods.heartbeat import CONSUMERS, NOT_SERVED, PRODUCERS
 from penstock.grpc.proto.messages import (
@@ -48,7 +50,7 @@ def _handle(call: Call, message: bytes) -> None:
     if settings.client_type in CONSUMERS:
         told = _of_consumer(call, settings)
     elif settings.client_type in PRODUCERS:
-        told = _of_producer(settings)
+        told = _of_producer(call, settings)
     else:
         raise CallFault(GrpcStatus.UNIMPLEMENTED, NOT_SERVED)
     call.client.front.settled[call] = None
@@ -64,8 +66,11 @@ def _of_consumer(call: Call, told: Settings) -> Settings:
     return consumer_settings(client.broker, group, told)
 
 
-def _of_producer(told: Settings) -> Settings:
-    publishing = told.publishing or Publishing()
+def _of_producer(call: Call, told: Settings) -> Settings:
+    client, publishing = call.client, told.publishing or Publishing()
+    topics = [topic_name(one) for one in publishing.topics]
+    now_ms = client.broker.clock.monotonic_ms()
+    client.front.producers.settle(call.head.client_id, topics, call, now_ms)
     return replace(
         told,
         client_type=ClientType.PRODUCER,
@@ -77,8 +82,10 @@ def _of_producer(told: Settings) -> Settings:
 
 
 def _over(call: Call) -> None:
-    call.client.front.settled.pop(call, None)
-    call.client.front.consumers.leave(call.head.client_id, call)
+    front, client_id = call.client.front, call.head.client_id
+    front.settled.pop(call, None)
+    front.consumers.leave(client_id, call)
+    front.producers.leave(client_id, call)
 
 
 METHOD: Final = Method("Telemetry", _handle, stays_open=True, on_over=_over)

@@ -115,6 +115,9 @@ class SystemProperties:
     queue_id: int = field(13, Kind.INT, default=0)
     message_group: str | None = field(17, Kind.TEXT, default=None)
     trace_context: str | None = field(18, Kind.TEXT, default=None)
+    orphaned_transaction_recovery_duration: Duration | None = field(
+        19, Kind.MESSAGE, Duration, default=None
+    )
     lite_topic: str | None = field(21, Kind.TEXT, default=None)
     priority: int | None = field(22, Kind.INT, default=None)
 
@@ -260,11 +263,33 @@ class Settings:
 
 
 @message
+class EndTransactionRequest:
+    """What has become of a transaction: committed, 1, or rolled back, 2."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    message_id: str = field(2, Kind.TEXT, default="")
+    transaction_id: str = field(3, Kind.TEXT, default="")
+    resolution: int = field(4, Kind.INT, default=0)
+    source: int = field(5, Kind.INT, default=0)
+
+
+@message
+class RecoverOrphanedTransactionCommand:
+    """A transaction whose producer has not said what has become of it."""
+
+    message: Message | None = field(1, Kind.MESSAGE, Message, default=None)
+    transaction_id: str = field(2, Kind.TEXT, default="")
+
+
+@message
 class TelemetryCommand:
     """What either side says on the stream that stays open."""
 
     status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
     settings: Settings | None = field(2, Kind.MESSAGE, Settings, default=None)
+    recover_orphaned_transaction_command: RecoverOrphanedTransactionCommand | None = field(
+        5, Kind.MESSAGE, RecoverOrphanedTransactionCommand, default=None
+    )
 
 
 @message

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.node.clients.grpc import grpc_port
 from penstock.node.clients.remoting import remoting_front
+from penstock.remoting.config import RemotingConfig
 
 if TYPE_CHECKING:
     from penstock.coordinator.calls import Caller
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
     from penstock.node.settings.settings import NodeSettings
     from penstock.remoting.front import RemotingFront
+    from penstock.remoting.halves.times import Times
+    from penstock.remoting.keeping import Keeping
     from penstock.remoting.pop.desk import PopDesk
 
 
@@ -28,9 +31,29 @@ class RocketFronts(NamedTuple):
         front = self.remoting or (None if self.grpc is None else self.grpc.front)
         return None if front is None else front.desk
 
+    @property
+    def keeping(self) -> Keeping | None:
+        """What both have for messages that are delivered later."""
+        front = self.remoting or (None if self.grpc is None else self.grpc.front)
+        return None if front is None else front.keeping
+
 
 def rocketmq_fronts(settings: NodeSettings, kafka: KafkaFront, calls: Caller) -> RocketFronts:
     """Return the fronts of a broker."""
     remoting = remoting_front(settings.remoting, kafka, calls)
-    desk = None if remoting is None else remoting.desk
-    return RocketFronts(remoting, grpc_port(settings.grpc, kafka, calls, desk))
+    shared = None if remoting is None else (remoting.desk, remoting.keeping)
+    fronts = RocketFronts(remoting, grpc_port(settings.grpc, kafka, calls, shared))
+    if fronts.keeping is not None:
+        fronts.keeping.halves.times = _times(settings.remoting)
+    return fronts
+
+
+def _times(config: RemotingConfig) -> Times:
+    """Return when producers are asked about transactions, whatever protocol they speak."""
+    from penstock.remoting.halves.times import Times  # noqa: PLC0415  nothing of it without a port
+
+    return Times(
+        first_ms=config.transaction_first_check_ms,
+        interval_ms=config.transaction_check_interval_ms,
+        checks_max=config.transaction_checks_max,
+    )

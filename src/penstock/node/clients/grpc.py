@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     from penstock.coordinator.calls import Caller
     from penstock.grpc.port import GrpcPort
     from penstock.kafka.front import KafkaFront
+    from penstock.remoting.keeping import Keeping
     from penstock.remoting.pop.desk import PopDesk
 
 
 def grpc_port(
-    config: GrpcConfig, kafka: KafkaFront, calls: Caller, desk: PopDesk | None
+    config: GrpcConfig,
+    kafka: KafkaFront,
+    calls: Caller,
+    shared: tuple[PopDesk, Keeping] | None,
 ) -> GrpcPort | None:
     """Return the port for gRPC clients of a broker; None where they have none.
 
-    `desk` is that of the remoting front, if there is one: a group may pop by both.
+    `shared` is what the remoting front has, if there is one: a group may pop by both, and a half
+    message is decided once.
     """
     if not config.port:
         return None
@@ -31,16 +36,17 @@ def grpc_port(
     from penstock.grpc.methods.table import METHODS  # noqa: PLC0415
     from penstock.grpc.port import GrpcPort  # noqa: PLC0415
     from penstock.http2.limits import Http2Limits  # noqa: PLC0415
-    from penstock.remoting.later.places import Places  # noqa: PLC0415
+    from penstock.remoting.keeping import Keeping  # noqa: PLC0415
     from penstock.remoting.pop.desk import PopDesk  # noqa: PLC0415
-    from penstock.remoting.sending import Sending  # noqa: PLC0415
 
     def endpoint_of(image: BrokerImage) -> tuple[str, int] | None:
         return image.endpoint(LISTENER_NAME)
 
     broker, spawn = kafka.broker, kafka.spawn
-    if desk is None:
-        desk = PopDesk(broker, spawn, calls, Places(broker, spawn), Sending(broker))
+    if shared is None:
+        keeping = Keeping(broker, spawn)
+        desk = PopDesk(broker, spawn, calls, keeping.places, keeping.sending)
         desk.ensure_groups = kafka.internal_topic.ensure
-    front = GrpcFront(desk, endpoint_of, METHODS, Http2Limits())
+        shared = desk, keeping
+    front = GrpcFront(*shared, endpoint_of, METHODS, Http2Limits())
     return GrpcPort(front)

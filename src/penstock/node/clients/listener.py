@@ -12,6 +12,7 @@ from penstock.net.listener import Endpoint, Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import FrameBudget
 from penstock.node.apply_settings import GRPC_PART, REMOTING_PART, SESSIONS_PART
+from penstock.node.clients.fronts import RocketFronts
 from penstock.node.clients.remoting import Served, served_beside
 from penstock.node.settings.settings import NodeSettings
 
@@ -46,9 +47,12 @@ def listener_of(
         grpc.use_memory(budget.limit // GRPC_PART)
         listener.others = {GRPC: grpc}
 
+    fronts = RocketFronts(remoting, grpc)
+
     def pinned_elsewhere() -> int:
-        others = (one.pinned_bytes for one in (remoting, grpc) if one is not None)
-        return front.pinned_bytes + sum(others)
+        others = sum(one.pinned_bytes for one in (remoting, grpc) if one is not None)
+        keeping = fronts.keeping
+        return front.pinned_bytes + others + (0 if keeping is None else keeping.bytes_now)
 
     listener.pinned_elsewhere = pinned_elsewhere
     table, clock = front.broker.quota_table, front.broker.clock

@@ -37,7 +37,6 @@ def remoting_front(
     if not config.port:
         return None
     from penstock.remoting.front import RemotingFront  # noqa: PLC0415  see the module
-    from penstock.remoting.halves.times import Times  # noqa: PLC0415
 
     def endpoint_of(image: BrokerImage) -> tuple[str, int] | None:
         return image.endpoint(LISTENER_NAME)
@@ -45,11 +44,6 @@ def remoting_front(
     front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of, calls)
     front.configs = kafka.configs
     front.desk.ensure_groups = kafka.internal_topic.ensure
-    front.halves.times = Times(
-        first_ms=config.transaction_first_check_ms,
-        interval_ms=config.transaction_check_interval_ms,
-        checks_max=config.transaction_checks_max,
-    )
     return front
 
 

@@ -61,6 +61,11 @@ def _current(port: GrpcPort) -> Iterator[Metric]:
         len(port.front.consumers),
     )
     yield GaugeMetricFamily(
+        "penstock_grpc_producers",
+        "Topics of gRPC producers that have told them to this node, each with its producer.",
+        port.front.producers.count,
+    )
+    yield GaugeMetricFamily(
         "penstock_grpc_renewed",
         "Batches of messages in the hands of push consumers, kept for them while they live.",
         len(port.front.renewals),

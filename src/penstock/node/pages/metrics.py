@@ -33,6 +33,7 @@ from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
 from penstock.node.pages.grpc_metrics import grpc_metrics
+from penstock.node.pages.keeping_metrics import keeping_metrics
 from penstock.node.pages.listener_metrics import listener_metrics
 from penstock.node.pages.pop_metrics import pop_metrics
 from penstock.node.pages.quota_metrics import quota_metrics
@@ -121,6 +122,7 @@ class NodeCollector(Collector):
         front = self._remoting or (None if self._grpc is None else self._grpc.front)
         if front is not None:
             yield from pop_metrics(front.desk)
+            yield from keeping_metrics(front.keeping)
         yield from self._waiting()
         yield from self._connections()
         yield from listener_metrics(self._net)

@@ -45,8 +45,12 @@ def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
         front.members.bytes_now,
     )
     yield from _filter_metrics(front)
-    yield from _retry_metrics(front)
-    yield from _half_metrics(front)
+    yield from _sent_back(front)
+    yield GaugeMetricFamily(
+        "penstock_remoting_producers",
+        "Producers of remoting clients, by their heartbeats to this node.",
+        front.asker.producers.count,
+    )
 
 
 def _filter_metrics(front: RemotingFront) -> Iterator[Metric]:
@@ -74,8 +78,8 @@ def _filter_metrics(front: RemotingFront) -> Iterator[Metric]:
     )
 
 
-def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:
-    """Yield what is counted of messages that come again, or later."""
+def _sent_back(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what is counted of messages that come again."""
     sent_back = CounterMetricFamily(
         "penstock_remoting_sent_back",
         "Messages that consumers could not consume, by where they go.",
@@ -84,60 +88,3 @@ def _retry_metrics(front: RemotingFront) -> Iterator[Metric]:
     for kind in ("retry", "dead_letter"):
         sent_back.add_metric([kind], front.sent_back[kind])
     yield sent_back
-    delivery = front.delivery
-    delayed = CounterMetricFamily(
-        "penstock_remoting_delayed",
-        "Messages with a delay: held; delivered when it was over; put back for it once more, since"
-        " their topic refused them; dropped with their topic.",
-        labels=["outcome"],
-    )
-    delayed.add_metric(["held"], front.holding.held)
-    delayed.add_metric(["delivered"], delivery.delivered)
-    delayed.add_metric(["put_back"], delivery.put_back)
-    delayed.add_metric(["dropped"], delivery.dropped)
-    yield delayed
-    yield GaugeMetricFamily(
-        "penstock_remoting_delayed_waiting",
-        "Messages that wait for their time in the sets that are led here.",
-        delivery.waiting(),
-    )
-    yield GaugeMetricFamily(
-        "penstock_remoting_delayed_late_seconds",
-        "For how long the first message that is due has been waiting to be delivered.",
-        delivery.late_ms() / 1000,
-    )
-
-
-def _half_metrics(front: RemotingFront) -> Iterator[Metric]:
-    """Yield what is counted of half messages."""
-    halves = front.halves
-    counted = CounterMetricFamily(
-        "penstock_remoting_half_messages",
-        "Half messages of transactions: taken; committed and rolled back by their producers;"
-        " discarded, since nobody has decided them; dropped with their topic.",
-        labels=["outcome"],
-    )
-    names = {"taken": "taken", "commit": "committed", "rollback": "rolled_back"}
-    for key, name in (names | {"discard": "discarded", "drop": "dropped"}).items():
-        counted.add_metric([name], halves.counts[key])
-    yield counted
-    yield CounterMetricFamily(
-        "penstock_remoting_half_checks",
-        "Questions to producers what has become of a transaction.",
-        halves.counts["check"],
-    )
-    yield GaugeMetricFamily(
-        "penstock_remoting_half_waiting",
-        "Half messages that wait for their decision in the sets that are led here.",
-        halves.waiting(),
-    )
-    yield GaugeMetricFamily(
-        "penstock_remoting_half_oldest_age_seconds",
-        "For how long the oldest of them has been waiting.",
-        halves.oldest_age_ms() / 1000,
-    )
-    yield GaugeMetricFamily(
-        "penstock_remoting_producers",
-        "Producers of remoting clients, by their heartbeats to this node.",
-        halves.producers.count,
-    )

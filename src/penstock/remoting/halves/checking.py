@@ -10,10 +10,11 @@ not asked.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.broker.access import Operation, Resource
-from penstock.record.build import Record
+from penstock.remoting.halves.producers import Producers
 from penstock.remoting.halves.record import CHECK_TIMES, REAL_QUEUE, REAL_TOPIC, message_of
 from penstock.remoting.ids import derived_id, locator_of, offset_id
 from penstock.remoting.mapping import to_message
@@ -28,9 +29,9 @@ from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX, told_bytes, 
 if TYPE_CHECKING:
     from penstock.base.ids import ReplicaSetId, TopicId
     from penstock.broker.broker import Broker
-    from penstock.broker.partitions import HostedPartition, HostedTopic
+    from penstock.broker.partitions import HostedTopic
     from penstock.net.connection import Connection
-    from penstock.remoting.halves.state import OpenHalf
+    from penstock.remoting.halves.asking import Question
     from penstock.remoting.queues import TopicQueues
     from penstock.remoting.wire.message import Host
 
@@ -46,15 +47,35 @@ class Told(Protocol):
     def queues_of(self, topic_id: TopicId, placed: tuple[ReplicaSetId, ...], /) -> TopicQueues: ...
 
 
-class Question(NamedTuple):
-    """What a producer is asked about."""
+class RemotingAsker:
+    """The producers of remoting clients; an Asker."""
 
-    place: HostedPartition
-    """Where the half message is."""
-    topic: HostedTopic
-    """Where its message is to go."""
-    found: OpenHalf
-    record: Record
+    def __init__(self, broker: Broker, front: Told) -> None:
+        self._broker = broker
+        self._front = front
+        self.producers: Producers[Connection] = Producers()
+
+    def producer_of(self, group: str, topic: HostedTopic, /) -> _Asked | None:
+        """Return a producer of a group, another one each time; None if there is none."""
+        is_fit = partial(may_be_asked, self._broker, topic.name)
+        connection = self.producers.next_of(group, is_fit)
+        return None if connection is None else _Asked(self._front, connection)
+
+
+class _Asked(NamedTuple):
+    """A Producer."""
+
+    front: Told
+    connection: Connection
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody would hear the question."""
+        return self.connection.is_closed
+
+    def ask(self, question: Question, /) -> None:
+        """Send the question."""
+        ask(self.front, self.connection, question)
 
 
 def may_be_asked(broker: Broker, topic_name: str, connection: Connection) -> bool:

@@ -34,6 +34,7 @@ from penstock.remoting.halves.record import (
     discarded,
     half_record,
     message_of,
+    transaction_id,
 )
 from penstock.remoting.halves.state import OpenHalf, OpenHalves, Verdict
 from penstock.remoting.halves.work import Batch, Copy, Decide, Move, batches_of
@@ -165,13 +166,14 @@ class Deciding:
         self._copies.setdefault(target, []).append(Copy(decided, copy))
 
     def _copy(self, work: Decide, half: Half, record: Record) -> tuple[HostedPartition, Record]:
+        told = transaction_id(self._hosted.partition, half.number)
         if work.outcome is Outcome.COMMIT:
             target = self._target(half.topic_id, half.partition)
-            return target, copy_of(record, half.number, self.now_ms)
+            return target, copy_of(record, half.number, told, self.now_ms)
         assert work.place is not None, "what is discarded has a place"
         topic = self._broker.partitions.by_id.get(half.topic_id)
         name = "" if topic is None else topic.name
-        return work.place, discarded(record, half, name, self.now_ms)
+        return work.place, discarded(record, half, name, told, self.now_ms)
 
     def _add(self, decided: Decided) -> None:
         self._claimed[decided.number] = decided.outcome

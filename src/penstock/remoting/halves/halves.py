@@ -22,12 +22,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
+from penstock.broker.append.append import partition_to_mark
 from penstock.controller.commands.topic_names import DISCARDED_TOPIC, HALF_TOPIC
-from penstock.remoting.errors import TooManyHalves
-from penstock.remoting.halves.checking import Question, Told, ask, may_be_asked
+from penstock.remoting.errors import MessageGone, TooManyHalves
+from penstock.remoting.halves.asking import Asker, Producer, Question
 from penstock.remoting.halves.led import LedHalves
-from penstock.remoting.halves.producers import PRODUCER_BYTES, Producers
-from penstock.remoting.halves.record import Half, Outcome, copy_of
+from penstock.remoting.halves.record import Half, Outcome, copy_of, text_of, transaction_id
 from penstock.remoting.halves.state import OPEN_BYTES, OpenHalf
 from penstock.remoting.halves.times import (
     ABSENT_MS,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from penstock.base.ids import ReplicaSetId
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition, HostedTopic
-    from penstock.net.connection import Connection
     from penstock.record.build import Record
     from penstock.remoting.later.places import Places
     from penstock.remoting.sending import Done, Sending
@@ -63,15 +62,15 @@ class _Budget:
 
 
 class Halves:
-    """See the module; one for each front."""
+    """See the module; one for each node."""
 
-    def __init__(self, broker: Broker, places: Places, sending: Sending, front: Told) -> None:
+    def __init__(self, broker: Broker, places: Places, sending: Sending) -> None:
         self._broker = broker
         self._places = places
         self._sending = sending
-        self._front = front
         self.times = Times()
-        self.producers: Producers[Connection] = Producers()
+        self.askers: list[Asker] = []
+        """Who knows producers, the one that was not asked for longest first."""
         self._led: dict[HostedPartition, LedHalves] = {}
         self._turn = 0
         self.counts: Counter[str] = Counter()
@@ -80,7 +79,7 @@ class Halves:
     @property
     def bytes_now(self) -> int:
         """Approximate memory."""
-        return self.waiting() * OPEN_BYTES + self.producers.count * PRODUCER_BYTES
+        return self.waiting() * OPEN_BYTES
 
     def send(self, target: HostedPartition, half: Half, record: Record, done: Done) -> None:
         """Take a half message for a partition.
@@ -94,6 +93,18 @@ class Halves:
         """Decide a half message of a partition that is led here. Raises HalvesNotReady."""
         self._of(place).decide(work)
 
+    def place(self, partition: int) -> HostedPartition:
+        """Return where half messages of a set are, by what their names say.
+
+        Raises MessageGone, NotMaster and others of partitions that are not led here.
+        """
+        topic = self._broker.partitions.by_name.get(HALF_TOPIC.encode())
+        if topic is None or not topic.internal or partition >= len(topic.placed):
+            raise MessageGone("no half message waits there")
+        hosted = partition_to_mark(topic, partition)
+        hosted.check_still_led()
+        return hosted
+
     def find(self, place: HostedPartition, number: int) -> OpenHalf | None:
         """Return a half message that waits; None if none does, or that is not known yet."""
         return self._of(place).halves.get(number)
@@ -103,10 +114,13 @@ class Halves:
         place = self._places.find(HALF_TOPIC, set_id)
         return NOT_ADDRESSABLE if place is None else locator_of(place.partition, number)
 
+    def transaction_id(self, set_id: ReplicaSetId, number: int) -> str:
+        """Return the text that names a half message of a set by its place."""
+        return text_of(self.locator(set_id, number))
+
     def look(self) -> None:
         """Load what is led since the last look, ask, discard, and let log starts follow."""
         now_ms = self._broker.clock.wall_ms()
-        self.producers.expire(self._broker.clock.monotonic_ms())
         for hosted in [one for one, led in self._led.items() if not led.is_current]:
             self._led.pop(hosted).end()
         led_here = list(self._led_places())
@@ -142,7 +156,9 @@ class Halves:
         try:
             if isinstance(place, PlatformError):
                 raise place
-            check_taken(target, copy_of(record, place.log.log_end_offset, now_ms))
+            number = place.log.log_end_offset
+            told = transaction_id(place.partition, number)
+            check_taken(target, copy_of(record, number, told, now_ms))
             if self.waiting() >= HALVES_MAX:
                 raise TooManyHalves(f"{HALVES_MAX} half messages wait for their decision")
             due = half._replace(due_ms=now_ms + half.due_ms)
@@ -184,9 +200,9 @@ class Halves:
                     budget.checks -= 1
                     continue
                 topic = self._topic(half)
-                connection = None if topic is None else self._producer(half, topic)
-                if connection is not None:
-                    led.add(Check(number, connection))
+                producer = None if topic is None else self._producer(half, topic)
+                if producer is not None:
+                    led.add(Check(number, producer))
                     budget.checks -= 1
             except PlatformError as error:
                 log.info("half message %d: %s", number, error)
@@ -195,17 +211,21 @@ class Halves:
     def _topic(self, half: Half) -> HostedTopic | None:
         return self._broker.partitions.by_id.get(half.topic_id)
 
-    def _producer(self, half: Half, topic: HostedTopic) -> Connection | None:
-        is_fit = partial(may_be_asked, self._broker, topic.name)
-        return self.producers.next_of(half.group, is_fit)
+    def _producer(self, half: Half, topic: HostedTopic) -> Producer | None:
+        for at, asker in enumerate(self.askers):
+            producer = asker.producer_of(half.group, topic)
+            if producer is not None:
+                self.askers.append(self.askers.pop(at))
+                return producer
+        return None
 
     def _ask(self, place: HostedPartition, check: Check, record: Record) -> int | None:
         """Ask a producer; return when the next check is due, None if it has gone."""
         found = self._of(place).halves.get(check.number)
         topic = None if found is None else self._topic(found.half)
-        if found is None or topic is None or check.connection.is_closed:
+        if found is None or topic is None or check.producer.is_gone:
             return None
-        ask(self._front, check.connection, Question(place, topic, found, record))
+        check.producer.ask(Question(place, topic, found, record))
         return self._broker.clock.wall_ms() + self.times.interval_ms
 
     def _discard(self, led: LedHalves, number: int) -> None:

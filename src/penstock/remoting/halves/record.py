@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from penstock.record.build import Record
+from penstock.remoting.ids import locator_of
 from penstock.remoting.later.delayed import stamped
 from penstock.remoting.system_names import HEADER_OF, PREFIX, UNIQ_KEY
 
@@ -37,7 +38,9 @@ TRAN_MSG: Final = "TRAN_MSG"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QUEUE: Final = "REAL_QID"
-_MARK: Final = PREFIX + TRAN_MSG
+MARK: Final = PREFIX + TRAN_MSG
+BY_PLACE: Final = b"place"
+"""Value of the mark where the transaction's id is the place of the half message, else its id."""
 _HALF_PARTS, _DECIDED_PARTS, _CHECKED_PARTS = 6, 5, 3
 
 
@@ -146,23 +149,34 @@ def message_of(record: Record) -> Record:
     return record._replace(headers=record.headers[:-1])
 
 
-def copy_of(record: Record, number: int, now_ms: int) -> Record:
-    """Return what is committed of a half message's record.
+def transaction_id(partition: int, number: int) -> str:
+    """Return the text that names a half message by its place."""
+    return text_of(locator_of(partition, number))
+
+
+def text_of(locator: int) -> str:
+    """Return a locator as the id of a transaction."""
+    return f"{locator:016X}"
+
+
+def copy_of(record: Record, number: int, place: str, now_ms: int) -> Record:
+    """Return what is committed of a half message's record; `place` is its transaction_id.
 
     Like RocketMQ's it is marked as one of a transaction no more.
     """
-    headers = [one for one in record.headers if one[0] not in {_MARK, HALF_HEADER, NUMBER_HEADER}]
+    headers = [one for one in record.headers if one[0] not in {MARK, HALF_HEADER, NUMBER_HEADER}]
     names = dict(headers)
-    message_id = names.get(HEADER_OF[UNIQ_KEY])
-    if message_id is not None and ID_HEADER not in names:
-        headers.append((ID_HEADER, message_id))
+    is_by_place = (MARK, BY_PLACE) in record.headers
+    told = place.encode() if is_by_place else names.get(HEADER_OF[UNIQ_KEY])
+    if told is not None and ID_HEADER not in names:
+        headers.append((ID_HEADER, told))
     headers.append((NUMBER_HEADER, b"%d" % number))
     return stamped(record._replace(headers=tuple(headers)), now_ms)
 
 
-def discarded(record: Record, half: Half, topic: str, now_ms: int) -> Record:
+def discarded(record: Record, half: Half, topic: str, place: str, now_ms: int) -> Record:
     """Return what is kept of a half message that nobody has decided."""
-    copy = copy_of(record, half.number, now_ms)
+    copy = copy_of(record, half.number, place, now_ms)
     told = {REAL_TOPIC: topic, REAL_QUEUE: str(half.partition), CHECK_TIMES: str(half.checks)}
     names = {PREFIX + name for name in told}
     kept = [one for one in copy.headers if one[0] not in names]

@@ -18,7 +18,7 @@ from penstock.remoting.sending import Done
 if TYPE_CHECKING:
     from penstock.broker.append.batch_rules import BatchRules
     from penstock.broker.partitions import HostedPartition
-    from penstock.net.connection import Connection
+    from penstock.remoting.halves.asking import Producer
 
 
 class Decide(NamedTuple):
@@ -37,7 +37,7 @@ class Check(NamedTuple):
     """A producer is to be asked about it."""
 
     number: int
-    connection: Connection
+    producer: Producer
 
 
 class Move(NamedTuple):

@@ -37,7 +37,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             client_id = text(command, "clientID")
             changed = context.front.members.leave(client_id, group, context.connection)
             producer_group = command.fields.get("producerGroup", "")
-            context.front.halves.producers.leave(client_id, producer_group, context.connection)
+            context.front.asker.producers.leave(client_id, producer_group, context.connection)
             reply()
         case RequestCode.CHECK_CLIENT_CONFIG:
             _check_subscription(context, command, reply)
@@ -68,5 +68,5 @@ def _note(context: RemotingContext, command: Command) -> list[str]:
     for group in heartbeat.consumers:
         check(context, Operation.READ, Resource.GROUP, group.group_name)
     now_ms = context.broker.clock.monotonic_ms()
-    context.front.halves.producers.note(heartbeat, context.connection, now_ms)
+    context.front.asker.producers.note(heartbeat, context.connection, now_ms)
     return context.front.members.note(heartbeat, context.connection, now_ms)

@@ -17,9 +17,7 @@ from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
-from penstock.broker.append.append import partition_to_mark
 from penstock.broker.partitions import HostedPartition
-from penstock.controller.commands.topic_names import HALF_TOPIC
 from penstock.remoting.errors import MalformedBody, MessageGone, WrongHalf
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check
@@ -65,12 +63,7 @@ def _place(context: RemotingContext, command: Command) -> tuple[HostedPartition,
         raise MessageGone("the commit log offset is that of no half message")
     if place.offset != half_number:
         raise WrongHalf("commit log offset and transaction state table offset are of two messages")
-    topic = context.broker.partitions.by_name.get(HALF_TOPIC.encode())
-    if topic is None or not topic.internal or place.partition >= len(topic.placed):
-        raise MessageGone("no half message waits there")
-    hosted = partition_to_mark(topic, place.partition)
-    hosted.check_still_led()
-    return hosted, half_number
+    return context.front.halves.place(place.partition), half_number
 
 
 def _check_half(context: RemotingContext, command: Command, group: str, half: Half) -> None:

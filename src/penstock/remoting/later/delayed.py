@@ -6,6 +6,11 @@
 A record that waits has one header more, the last one: due ms, topic id in hex, partition. Without
 it, the record is what its partition gets.
 
+A time that is no level's is waited for in several of them, one after another: the longest that
+ends before it, or one that ends less than a second after it. 45 s are 30, 10 and 5 s. Such a record
+has a header before the last one: the time until which it waits, in ms. It is never early, and a
+second late at most.
+
 A record's time is the one that retention goes by. So what is delivered has the time of its
 delivery, and the header `rmq.born` keeps the time before: else a message of an hour would be gone
 from a topic that keeps ten minutes, before anybody has seen it.
@@ -15,13 +20,14 @@ a message is to go is not in its properties, and its levels can not be changed: 
 waits in a level goes by them.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from penstock.controller.commands.topic_names import DELAY_TOPICS
-from penstock.record.build import Record
+from penstock.record.build import Header, Record
 from penstock.remoting.errors import IllegalMessage
-from penstock.remoting.system_names import BORN_HEADER, DELAYED_HEADER
+from penstock.remoting.system_names import BORN_HEADER, DELAYED_HEADER, UNTIL_HEADER
 
 _SECONDS: Final = (1, 5, 10, 30, *range(60, 660, 60), 1_200, 1_800, 3_600, 7_200)
 DELAYS_MS: Final = tuple(seconds * 1_000 for seconds in _SECONDS)
@@ -33,14 +39,30 @@ DELAY: Final = "DELAY"
 _TIMERS: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 _DIGITS_MAX: Final = 10
 _PARTS: Final = 3
+LATE_MS: Final = 1_000
+"""How late a message may be that waits for a time of its own: no level is shorter."""
+UNTIL_MOST_MS: Final = 24 * 3_600_000
+"""How far away such a time may be, as with RocketMQ's proxy: each two hours it is written again."""
+assert DELAYS_MS[0] <= LATE_MS
 
 
 class Destination(NamedTuple):
     """Where a record is to go, and when."""
 
     due_ms: int
+    """When its level is over."""
     topic_id: bytes
     partition: int
+    until_ms: int = 0
+    """When it is to be delivered, where that is later; 0: when its level is over."""
+
+
+def level_before(left_ms: int) -> int:
+    """Return the level in which a message waits that is due in so many ms, above 0."""
+    assert left_ms > 0, left_ms
+    longer = bisect_left(DELAYS_MS, left_ms)
+    is_near = longer < LEVEL_MAX and DELAYS_MS[longer] - left_ms <= LATE_MS
+    return longer + 1 if is_near else longer
 
 
 def level_of(properties: Mapping[str, str]) -> int:
@@ -60,7 +82,10 @@ def level_of(properties: Mapping[str, str]) -> int:
 def held(record: Record, destination: Destination) -> Record:
     """Return a record as it waits."""
     text = f"{destination.due_ms} {destination.topic_id.hex()} {destination.partition}"
-    return record._replace(headers=(*record.headers, (DELAYED_HEADER, text.encode())))
+    headers = [one for one in record.headers if one[0] != UNTIL_HEADER]
+    if destination.until_ms:
+        headers.append((UNTIL_HEADER, b"%d" % destination.until_ms))
+    return record._replace(headers=(*headers, (DELAYED_HEADER, text.encode())))
 
 
 def released(record: Record) -> tuple[Destination, Record] | None:
@@ -73,10 +98,19 @@ def released(record: Record) -> tuple[Destination, Record] | None:
         return None
     try:
         topic_id = bytes.fromhex(parts[1].decode())
-        destination = Destination(int(parts[0]), topic_id, int(parts[2]))
+        headers, until_ms = _until(record.headers[:-1])
+        destination = Destination(int(parts[0]), topic_id, int(parts[2]), until_ms)
     except ValueError:
         return None
-    return destination, record._replace(headers=record.headers[:-1])
+    return destination, record._replace(headers=headers)
+
+
+def _until(headers: tuple[Header, ...]) -> tuple[tuple[Header, ...], int]:
+    """Return headers without that of a time, which is the last of them, and the time; 0: none."""
+    name, value = headers[-1] if headers else ("", None)
+    if name != UNTIL_HEADER or value is None:
+        return headers, 0
+    return headers[:-1], int(value)
 
 
 def stamped(record: Record, now_ms: int) -> Record:

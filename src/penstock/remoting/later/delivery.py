@@ -9,6 +9,7 @@ the copies and follows them: a log that has lost copies has lost it, too, so tha
 on where the old one was, and delivers nothing before its time and nothing never. Where a log ends
 between the two, the new master delivers them once more.
 
+    a time of its own      that is not over: it goes on to the next level, likewise (delayed.py)
     topic deleted          its messages are dropped, and counted
     topic refuses them     (a smaller max.message.bytes, too few in step): they wait for the delay
                            once more, at the end of their level, so that others do not wait for them
@@ -38,8 +39,15 @@ from penstock.controller.commands.topic_names import DELAY_TOPICS
 from penstock.record.batch import read_header
 from penstock.record.build import build_batch
 from penstock.record.errors import RecordError
-from penstock.remoting.later.delayed import DELAYS_MS, held, stamped
-from penstock.remoting.later.due import BYTES_MAX, Due, Waiting, parts_of, take_due
+from penstock.remoting.later.delayed import DELAYS_MS, held, level_before, stamped
+from penstock.remoting.later.due import (
+    BYTES_MAX,
+    HELD_BYTES_MAX,
+    Due,
+    Waiting,
+    parts_of,
+    take_due,
+)
 from penstock.replication.errors import NotEnoughReplicas, NotMaster
 from penstock.storage.errors import BatchTooLargeForLog
 
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.broker.append.batch_rules import BatchRules
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
+    from penstock.remoting.later.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +104,8 @@ class _Batch(NamedTuple):
     records: list[Waiting]
     memory: memoryview
     rules: BatchRules
+    is_move: bool = False
+    """Whether they go on to another level."""
 
     @property
     def is_changed(self) -> bool:
@@ -106,14 +117,17 @@ _Outcome = Prepared | RecordError
 
 
 class Delivery:
-    """See the module; one for each front."""
+    """See the module; one for each node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, places: Places) -> None:
         self._broker = broker
+        self._places = places
         self._heads: dict[HostedPartition, _Head] = {}
         self._open: set[HostedPartition] = set()
         self._turn = 0
         self.delivered = 0
+        self.moved = 0
+        """Messages that have gone on to another level."""
         self.put_back = 0
         """Messages that their topics have refused, and that wait once more."""
         self.dropped = 0
@@ -179,7 +193,7 @@ class Delivery:
             if read.error is not None:
                 raise read.error
             due = take_due(memoryview(b"".join(read.buffers)), source.first, now_ms)
-            batches = self._batches(due, now_ms)
+            batches = [*self._batches(due, now_ms), *self._moves(source, due, now_ms)]
         except PlatformError as error:
             self._pause(source, error)
             return
@@ -193,7 +207,7 @@ class Delivery:
     def _batches(self, due: Due, now_ms: int) -> list[_Batch]:
         """Return the records as batches for their partitions. Raises what _target does."""
         by_target: dict[HostedPartition, list[Waiting]] = {}
-        for waiting in due.records:
+        for waiting in [one for one in due.records if not one.waits_on(now_ms)]:
             target = self._target(waiting)
             if target is not None:
                 by_target.setdefault(target, []).append(waiting)
@@ -204,6 +218,25 @@ class Delivery:
                 stored = build_batch([stamped(one.record, now_ms) for one in part])
                 batches.append(_Batch(target, part, memoryview(bytearray(stored)), rules))
         return batches
+
+    def _moves(self, source: _Source, due: Due, now_ms: int) -> Iterator[_Batch]:
+        """Yield batches of what is to wait in other levels. Raises NotMaster."""
+        by_level: dict[int, list[Waiting]] = {}
+        for one in due.records:
+            if one.waits_on(now_ms) and self._target(one) is not None:
+                level = level_before(one.destination.until_ms - now_ms)
+                due_ms = now_ms + DELAYS_MS[level - 1]
+                moved = one._replace(destination=one.destination._replace(due_ms=due_ms))
+                by_level.setdefault(level, []).append(moved)
+        set_id = source.hosted.member.replica_set_id
+        for level, records in by_level.items():
+            target = self._places.find(DELAY_TOPICS[level - 1], set_id)
+            if target is None:
+                raise NotMaster(f"delay level {level} of the set is not known here yet")
+            rules = target.topic.rules
+            for part in parts_of(records, rules.max_message_bytes, HELD_BYTES_MAX):
+                stored = build_batch([held(one.record, one.destination) for one in part])
+                yield _Batch(target, part, memoryview(bytearray(stored)), rules, is_move=True)
 
     def _target(self, waiting: Waiting) -> HostedPartition | None:
         """Return the partition that a record is for; None if its topic is deleted.
@@ -236,12 +269,13 @@ class Delivery:
         self, source: _Source, due: Due, batches: list[_Batch], outcomes: Mapping[int, _Outcome]
     ) -> None:
         """Append the batches, and tell with the next frame that they are delivered."""
-        put_back = delivered = 0
+        put_back = delivered = moved = 0
         try:
             source.check()
             for number, batch in enumerate(batches):
                 if self._append_one(batch, outcomes.get(number)):
-                    delivered += len(batch.records)
+                    delivered += 0 if batch.is_move else len(batch.records)
+                    moved += len(batch.records) if batch.is_move else 0
                 else:
                     self._put_back(source, batch.records)
                     put_back += len(batch.records)
@@ -252,8 +286,9 @@ class Delivery:
             self._pause(source, error)
             return
         self.delivered += delivered
+        self.moved += moved
         self.put_back += put_back
-        self.dropped += len(due.records) - delivered - put_back + due.unreadable
+        self.dropped += len(due.records) - delivered - moved - put_back + due.unreadable
         self._end(source, due)
 
     def _append_one(self, batch: _Batch, outcome: _Outcome | None) -> bool:

@@ -19,11 +19,19 @@ STAMP_BYTES_MAX: Final = 40
 """Of the header that delivery adds (delayed.stamped)."""
 
 
+HELD_BYTES_MAX: Final = 160
+"""Of the headers that waiting adds (delayed.held)."""
+
+
 class Waiting(NamedTuple):
     """A record that is due, and where it is to go."""
 
     destination: Destination
     record: Record
+
+    def waits_on(self, now_ms: int) -> bool:
+        """Whether it is to wait in another level first."""
+        return self.destination.until_ms > now_ms
 
 
 class Due(NamedTuple):
@@ -64,12 +72,17 @@ def take_due(data: memoryview, first: int, now_ms: int) -> Due:
     return Due(taken, max(run_end(data, first), first), None, unreadable)
 
 
-def parts_of(records: Sequence[Waiting], bytes_max: int) -> Iterator[list[Waiting]]:
-    """Divide records of one partition into batches of so many bytes, in order."""
+def parts_of(
+    records: Sequence[Waiting], bytes_max: int, added: int = STAMP_BYTES_MAX
+) -> Iterator[list[Waiting]]:
+    """Divide records of one partition into batches of so many bytes, in order.
+
+    `added` is what a record grows by.
+    """
     part: list[Waiting] = []
     size = BATCH_HEADER_BYTES
     for one in records:
-        grown = record_bytes_max(one.record) + STAMP_BYTES_MAX
+        grown = record_bytes_max(one.record) + added
         if part and size + grown > bytes_max:
             yield part
             part, size = [], BATCH_HEADER_BYTES

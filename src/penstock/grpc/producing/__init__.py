@@ -1,0 +1,1 @@
+"""Producers that the node knows, and transactions of theirs."""

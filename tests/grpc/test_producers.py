@@ -1,0 +1,89 @@
+"""Which producers of gRPC are known, and who of them is asked next."""
+
+import pytest
+
+from penstock.grpc.producing.producers import HEARD_MS, Producers, TooManyProducers
+from penstock.grpc.producing.transactions import half_properties
+from penstock.grpc.proto.messages import Duration, SystemProperties
+from penstock.remoting.halves.times import IMMUNITY
+
+
+def anyone(stream: str) -> bool:
+    del stream
+    return True
+
+
+def test_producers_of_a_topic_are_asked_one_after_another() -> None:
+    producers: Producers[str] = Producers()
+    producers.settle("one", ["t", "u", "t"], "s1", 0)
+    producers.settle("two", ["t"], "s2", 0)
+    assert [producers.next_of("t", anyone, 0) for _ in range(4)] == ["s1", "s2", "s1", "s2"]
+    assert producers.next_of("u", anyone, 0) == "s1"
+    assert producers.next_of("none", anyone, 0) is None
+    assert producers.next_of("t", lambda stream: stream == "s2", 0) == "s2"
+    assert producers.next_of("t", lambda _: False, 0) is None
+    assert producers.count == 3
+
+
+def test_who_is_silent_is_not_asked_until_he_is_heard_again() -> None:
+    producers: Producers[str] = Producers()
+    producers.settle("one", ["t"], "s1", 0)
+    assert producers.next_of("t", anyone, HEARD_MS - 1) == "s1"
+    assert producers.next_of("t", anyone, HEARD_MS) is None
+    producers.hear("one", HEARD_MS)
+    producers.hear("nobody", HEARD_MS)
+    assert producers.next_of("t", anyone, HEARD_MS) == "s1"
+    assert producers.count == 1
+
+
+def test_a_producer_that_has_a_newer_stream_stays_when_the_older_one_ends() -> None:
+    producers: Producers[str] = Producers()
+    producers.settle("one", ["t"], "s1", 0)
+    producers.settle("one", ["t", "u"], "s2", 0)
+    producers.leave("one", "s1")
+    assert (producers.count, producers.next_of("t", anyone, 0)) == (2, "s2")
+    producers.leave("one", "s2")
+    producers.leave("one", "s2")
+    assert (producers.count, producers.next_of("t", anyone, 0)) == (0, None)
+
+
+def test_topics_that_are_told_no_more_are_left() -> None:
+    producers: Producers[str] = Producers()
+    producers.settle("one", ["t", "u"], "s1", 0)
+    producers.settle("one", ["u", "v"], "s1", 0)
+    assert producers.next_of("t", anyone, 0) is None
+    assert producers.next_of("v", anyone, 0) == "s1"
+    assert producers.count == 2
+    producers.settle("one", [], "s1", 0)
+    assert (producers.count, producers.next_of("u", anyone, 0)) == (0, None)
+    producers.leave("one", "s1")
+    assert producers.count == 0
+
+
+def test_there_are_so_many_topics_and_no_more() -> None:
+    producers: Producers[str] = Producers(most=2)
+    producers.settle("one", ["t", "u"], "s1", 0)
+    with pytest.raises(TooManyProducers):
+        producers.settle("two", ["t"], "s2", 0)
+    producers.settle("one", ["v", "w"], "s1", 0)
+    producers.leave("one", "s1")
+    producers.settle("two", ["t", "u"], "s2", 0)
+    assert producers.count == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        (None, None),
+        (Duration(), None),
+        (Duration(nanos=1_000_000), "1"),
+        (Duration(seconds=1), "1"),
+        (Duration(seconds=1, nanos=1_000_000), "2"),
+        (Duration(seconds=72 * 3_600), "259200"),
+    ],
+)
+def test_a_transaction_is_asked_for_when_its_message_says_and_not_before(
+    told: Duration | None, seconds: str | None
+) -> None:
+    system = SystemProperties(orphaned_transaction_recovery_duration=told)
+    assert half_properties("t", system).get(IMMUNITY) == seconds
