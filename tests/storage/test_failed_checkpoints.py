@@ -86,10 +86,13 @@ def test_a_log_that_is_closed_while_a_checkpoint_waits_leaves_everything_behind(
     log.is_sole_member = False
     log.checkpoint()
     world.run()  # the state is taken, and waits until its set confirms it
+    for number in range(3):
+        append(log, partition, size=300, fill=number)
+    world.run()
     log.is_sole_member = True
     log.close()
     world = World()
     again = open_log(world, disk, CONFIG)
     assert again.recovery.was_clean
     found = again.open_partition(partition_number(0))
-    assert len(read_all(world, again, found)) == found.log_end_offset == 6
+    assert len(read_all(world, again, found)) == found.log_end_offset == 9
