@@ -387,3 +387,22 @@ def test_only_who_can_not_be_elected_before_it_joins_begins_with_the_newest_segm
         refusal = counting.sent[-1]
         assert isinstance(refusal, Refused)
         assert (refusal.reason, session.is_closed) == (Reason.NOT_READY, True)
+
+
+def test_what_a_part_has_acknowledged_confirms_nothing_when_its_policy_begins_to_count_it() -> None:
+    leading = Leading(slaves=(SLAVE, 3), in_step=(SLAVE,))
+    leading.set.note_controller(leading.world.now_ms, is_caught_up=True)
+    session = leading.greeted(slave=3)
+    session.begin(Begin(SET, EPOCH, Position(0), Position(1)))
+    while session.has_run:
+        session.send_one()
+        session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
+    end = leading.log.end_position
+    assert leading.member.confirm.acknowledged(BrokerId(3)) == end
+    replica_ids = {BrokerId(MASTER): ReplicaId(1)}
+    replica_ids |= {slave: ReplicaId(REPLICA_ID) for slave in as_brokers(SLAVE, 3)}
+    quorum = AckPolicy(kind=PolicyKind.QUORUM)
+    leading.set.recorded(recorded_with(replica_ids, (SLAVE, 3), (SLAVE,), quorum))
+    assert leading.member.confirm_position == 0, "of the two that a quorum takes one has a part"
+    assert leading.member.confirm.acknowledged(BrokerId(3)) == 0
+    assert session.is_closed
