@@ -119,7 +119,7 @@ def test_clients_that_hang_up_leave_no_member_and_no_producer(
                 assert gone.ask_among(C.HEART_BEAT, {}, asked).code == SUCCESS
             producing = beat("gone", groups=0, producers=GROUPS)
             assert gone.ask_among(C.HEART_BEAT, {}, producing).code == SUCCESS
-    producers = front.halves.producers
+    producers = front.asker.producers
     assert node.until(lambda: (front.members.count, front.members.bytes_now) == (0, 0))
     assert node.until(lambda: (producers.count, producers._places) == (0, {}))
 

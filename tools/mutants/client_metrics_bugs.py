@@ -174,7 +174,11 @@ MUTANTS = (
         "metrics-changed-question-is-not-seen",
         AREA,
         "what operators change has no effect before a restart",
-        (SINK, "        self._is_stale = True\n\n    def expire", "        self._is_stale = False\n\n    def expire"),
+        (
+            SINK,
+            "        self._is_stale = True\n\n    def expire",
+            "        self._is_stale = False\n\n    def expire",
+        ),
         kind=Kind.CLEARED,
         near=LIVE,
     ),

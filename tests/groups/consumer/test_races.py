@@ -7,6 +7,7 @@ import pytest
 
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.assigned.messages import JOIN_EPOCH
 from penstock.groups.assigned.waiting import Asked, Waiting
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import ConsumerHeartbeat
@@ -392,7 +393,7 @@ def test_a_request_waits_behind_one_of_its_instance_that_waits_itself() -> None:
         member: ConsumerHeartbeat(
             group_id=GROUP,
             member_id=member,
-            member_epoch=0,
+            member_epoch=JOIN_EPOCH,
             client_id="c",
             client_host="h",
             instance_id="i",

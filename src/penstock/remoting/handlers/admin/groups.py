@@ -98,7 +98,7 @@ def _tags(one: Subscription) -> Sequence[str]:
 
 
 def _tell_producers(context: RemotingContext, group: str, reply: Reply) -> None:
-    producers = context.front.halves.producers.connections(group)
+    producers = context.front.asker.producers.connections(group)
     if not producers:
         told = f"the producer group[{group}] not exist"
         reply(code=ResponseCode.SYSTEM_ERROR, remark=told)
