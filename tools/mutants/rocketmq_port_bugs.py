@@ -168,6 +168,18 @@ MUTANTS = (
         near=LARGE,
     ),
     plant(
+        "rocketmq-port-tellings-pile-up",
+        AREA,
+        "members that join and hang up have one telling begun upon the other, without a bound",
+        (
+            "remoting/front.py",
+            "        self._is_telling = True\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=LARGE,
+    ),
+    plant(
         "rocketmq-port-large-bodies-are-decoded-first",
         AREA,
         "a heartbeat of 16 MB is decoded before it is refused",
