@@ -80,6 +80,7 @@ def test_thousands_of_queues_are_locked_in_short_turns(
     node: LiveNode, remote: Remote, wide: str, front: RemotingFront
 ) -> None:
     assert remote.ask_among(C.HEART_BEAT, {}, beat("one", 1)).code == SUCCESS
+    assert remote.ask_among(C.GET_ROUTEINFO_BY_TOPIC, {"topic": wide}).code == SUCCESS
     queues = [{"topic": wide, "brokerName": SET, "queueId": one} for one in range(2_000)]
     asked = body(consumerGroup="g0", clientId="one", mqSet=queues)
     answer, turns = longest(node, lambda: remote.ask_among(C.LOCK_BATCH_MQ, {}, asked))
