@@ -17,6 +17,7 @@ grpc-inflated       messages whose bodies are gzips of 4 MiB of nothing
 import contextlib
 import gzip
 import itertools
+import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -67,7 +68,7 @@ from reliability.attacks.attack_kept import sending
 
 C = RequestCode
 PER_CODE = "remoting-"
-FULL_RECORDS, FULL_BYTES = 60, 1_000_000
+FULL_RECORDS, FULL_BYTES, NOISE_BYTES = 60, 1_000_000, 2_000
 HOURS_MS = 3 * 3_600_000
 PIPELINED = 4
 PARKED, PARKED_CONNECTIONS = 1_000, 100
@@ -102,8 +103,9 @@ def _batches(aim: Aim) -> Context:
 @contextlib.contextmanager
 def _unpacking(aim: Aim) -> Iterator[None]:
     """Fill a queue by Kafka's protocol, and read a little of it again and again."""
-    values = [bytes(FULL_BYTES - 200)] * FULL_RECORDS
-    few = [Record(b"%d" % number, value) for number, value in enumerate(values)]
+    # Some noise in each: what unpacks to more than a thousand times its size is refused.
+    values = [os.urandom(NOISE_BYTES).ljust(FULL_BYTES, b"\0") for _ in range(FULL_RECORDS)]
+    few = [Record(None, value) for value in values]
     many = [Record(None, b"v")] * 50_000
     for batch in (build_batch(few, codec=ZSTD), build_batch(many, codec=ZSTD)):
         data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}]

@@ -16,6 +16,7 @@ from penstock.record.compression import GZIP, LZ4, NONE, READER_BOUNDS, SNAPPY, 
 from penstock.record.errors import CorruptBatch
 from penstock.record.excerpt import (
     BATCHES_MAX,
+    HERE_WORK,
     UNPACKED_HERE_MAX,
     Excerpt,
     Part,
@@ -139,6 +140,13 @@ def test_many_batches_are_left_for_the_next_excerpt() -> None:
 def lying(block: bytes) -> bytes:
     """A batch of three records of which the first is this, with bytes enough for three."""
     return with_block(block + bytes(30), 3, base_offset=2)
+
+
+def test_batches_that_are_each_little_work_are_not_all_made_here() -> None:
+    data = run_of(*(plain(1, bytes(300_000), base_offset=one) for one in range(5)))
+    made = excerpt_here(data, Part(0, MANY, MANY))
+    assert made is not None
+    assert len(records_of(made.data)) == HERE_WORK // 300_000
 
 
 LIES = {

@@ -164,8 +164,8 @@ def test_a_batch_of_many_properties_takes_short_turns(
 
 
 def test_properties_of_a_batch_have_a_bound_together(remote: Remote, topic: str) -> None:
-    few = BatchedMessage(0, b"x", "\2" * 10_000)
-    at_most = encode_batch([few] * (PROPERTIES_MAX // 10_000))
+    few = BatchedMessage(0, b"x", "\2" * 400)  # more messages than are read in a turn
+    at_most = encode_batch([few] * (PROPERTIES_MAX // 400))
     assert remote.ask(BATCH, sent(topic), at_most).code == SUCCESS
     one_more = at_most + encode_batch([BatchedMessage(0, b"x", "a\1b\2")])
     answer = remote.ask(BATCH, sent(topic), one_more)

@@ -1,7 +1,8 @@
 """The largest requests that are served, of each kind: none of them takes a long turn."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
@@ -11,10 +12,10 @@ from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.dispatch import BODY_BYTES_MAX
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.filters.compiled import CompiledExpressions
-from penstock.remoting.front import RemotingFront
+from penstock.remoting.front import TELL_MS, RemotingFront
 from penstock.remoting.subscription import TAGS_CHARACTERS_MAX, read_filter
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
-from tests.live_node import LiveNode
+from tests.live_node import ANSWER_SECONDS, LiveNode
 from tests.remoting.served import SET, Remote
 from tests.turn_calls import CALLS_MAX, Turns
 
@@ -79,6 +80,7 @@ def test_thousands_of_queues_are_locked_in_short_turns(
     node: LiveNode, remote: Remote, wide: str, front: RemotingFront
 ) -> None:
     assert remote.ask_among(C.HEART_BEAT, {}, beat("one", 1)).code == SUCCESS
+    assert remote.ask_among(C.GET_ROUTEINFO_BY_TOPIC, {"topic": wide}).code == SUCCESS
     queues = [{"topic": wide, "brokerName": SET, "queueId": one} for one in range(2_000)]
     asked = body(consumerGroup="g0", clientId="one", mqSet=queues)
     answer, turns = longest(node, lambda: remote.ask_among(C.LOCK_BATCH_MQ, {}, asked))
@@ -107,6 +109,26 @@ def test_members_of_thousands_of_groups_are_told_in_short_turns(
     _, turns = longest(node, join)
     assert 0 < turns.longest < 2 * CALLS_MAX, turns.begun_in
     assert node.call(lambda: front.members.count) >= 2 * GROUPS
+
+
+def test_changes_that_come_while_members_are_told_are_told_together_afterwards(
+    node: LiveNode, front: RemotingFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client that joins and hangs up has one telling begun upon the other."""
+    begun: list[Coroutine[Any, Any, None]] = []
+    monkeypatch.setattr(front, "spawn", lambda _, work: begun.append(work))
+    node.call(lambda: front.tell_members(["a"]))
+    assert node.until(lambda: len(begun) == 1)
+    later: list[bool] = []
+    node.call(lambda: front.tell_members(["b"]))
+    node.call(lambda: front.tell_members(["c"]))
+    node.call(lambda: front.broker.scheduler.call_later(3 * TELL_MS, lambda: later.append(True)))
+    assert node.until(lambda: bool(later))
+    assert len(begun) == 1, "it is not over yet"
+    asyncio.run_coroutine_threadsafe(begun[0], node.loop).result(ANSWER_SECONDS)
+    assert node.until(lambda: len(begun) == 2)
+    asyncio.run_coroutine_threadsafe(begun[1], node.loop).result(ANSWER_SECONDS)
+    assert node.call(lambda: (front._told, front._is_telling)) == ({}, False)
 
 
 def test_clients_that_hang_up_leave_no_member_and_no_producer(

@@ -1,5 +1,6 @@
 """What a node answers to clients that pop."""
 
+import asyncio
 from contextlib import closing
 from functools import partial
 
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from harness.waiting import wait_until
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.fetch.partition_read import PartitionRead
+from penstock.broker.turns import Pace
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataUnavailable
 from penstock.node.pages.pop_metrics import pop_metrics
@@ -76,6 +78,29 @@ def test_a_pop_waits_for_messages(remote: Remote, other: Remote, topic: str, pop
     answer = remote.receive()
     assert answer.opaque == opaque
     assert Popped(answer).bodies == ["late"]
+
+
+def test_what_comes_back_while_another_pop_waits_for_its_turn_is_read_before_it_is_handed_out(
+    node: LiveNode, remote: Remote, other: Remote, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was handed out unread: the connection of the other one ended with an internal error."""
+    send(remote, topic, "a", "b")
+    first = pop(remote, topic, maxMsgNums=1)
+    assert first.bodies == ["a"]
+    step, came_back = Pace.step, []
+
+    async def stepping(pace: Pace, count: int = 1) -> None:
+        if count > 1 and not came_back:
+            came_back.append(True)
+            back = partial(change, remote, topic, first.receipts[0], 0)
+            assert (await asyncio.to_thread(back)).code == ResponseCode.SUCCESS
+        await step(pace, count)
+
+    monkeypatch.setattr(Pace, "step", stepping)
+    bodies = pop(other, topic).bodies
+    bodies += [] if len(bodies) == 2 else pop(other, topic).bodies
+    assert (sorted(bodies), came_back) == (["a", "b"], [True])
+    assert "unhandled" not in node.call(lambda: dict(node.broker.stats.request_errors))
 
 
 def test_each_group_pops_all_messages(remote: Remote, topic: str) -> None:

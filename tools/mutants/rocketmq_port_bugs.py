@@ -168,6 +168,31 @@ MUTANTS = (
         near=LARGE,
     ),
     plant(
+        "rocketmq-port-pops-wait-between-look-and-hand-out",
+        AREA,
+        "what came back while a pop waited for its turn is handed out unread: a KeyError",
+        (
+            "remoting/pop/popping.py",
+            "            if now.next_offset < outlook.next_offset:\n",
+            "            await self._pace.step(20)\n"
+            "            if now.next_offset < outlook.next_offset:\n",
+        ),
+        kind=Kind.ORDER,
+        near=("tests/remoting/test_pop.py",),
+    ),
+    plant(
+        "rocketmq-port-tellings-pile-up",
+        AREA,
+        "members that join and hang up have one telling begun upon the other, without a bound",
+        (
+            "remoting/front.py",
+            "        self._is_telling = True\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=LARGE,
+    ),
+    plant(
         "rocketmq-port-large-bodies-are-decoded-first",
         AREA,
         "a heartbeat of 16 MB is decoded before it is refused",

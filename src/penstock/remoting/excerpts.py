@@ -16,16 +16,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.broker.fetch.consumer import Room
 from penstock.record.compression import READER_BOUNDS, Bounds
 from penstock.record.excerpt import Excerpt, Part, excerpt_here, excerpt_of
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.fetch.partition_read import PartitionRead
-    from penstock.remoting.pop.desk import Popper
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,18 @@ LOGGED_MS: Final = 1_000
 
 Told = Callable[[PlatformError | None], None]
 """Called once, with why there is no excerpt, if so."""
+
+
+class Reader(Room, Protocol):
+    """Who wants to read: a connection, or a call on one."""
+
+    client_host: str
+
+    def has_gone(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+
+    def abort(self) -> None:
+        """End the connection now."""
 
 
 class Excerpts:
@@ -48,7 +60,7 @@ class Excerpts:
         self,
         read: PartitionRead,
         part: Part,
-        client: Popper | None,
+        client: Reader | None,
         told: Told,
         drop: Callable[[], None],
     ) -> None:

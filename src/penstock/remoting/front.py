@@ -108,6 +108,7 @@ class RemotingFront:
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
         self._told: dict[str, None] = {}
+        self._is_telling = False
         self.locks = QueueLocks()
         self.on_demand = TopicsOnDemand(broker, spawn)
         broker.on_expire.append(self._expire)  # before keeping asks producers: it drops silent ones
@@ -170,16 +171,28 @@ class RemotingFront:
 
     def tell_members(self, groups: list[str]) -> None:
         """Tell the members of groups that have changed, so that they divide the queues anew."""
-        if groups and not self._told:
+        if groups and not self._told and not self._is_telling:
             self.broker.scheduler.call_later(TELL_MS, self._tell)
         self._told.update(dict.fromkeys(groups))
 
     def _tell(self) -> None:
         told, self._told = self._told, {}
+        self._is_telling = True
         self.spawn("members of groups are told", self._tell_all(told))
 
     async def _tell_all(self, groups: Iterable[str]) -> None:
-        """Tell members, some in a turn: there may be thousands of groups, and of members."""
+        """Tell members, some in a turn: there may be thousands of groups, and of members.
+
+        What changes meanwhile is told together afterwards, however long this takes.
+        """
+        try:
+            await self._tell_each(groups)
+        finally:
+            self._is_telling = False
+        if self._told:
+            self.broker.scheduler.call_later(TELL_MS, self._tell)
+
+    async def _tell_each(self, groups: Iterable[str]) -> None:
         pace = Pace(self.broker.turns)
         for group in groups:
             notice = Command(

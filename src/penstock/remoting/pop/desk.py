@@ -59,7 +59,9 @@ class PopDesk:
         self.turns = broker.stats.turns_of("remoting", "HAND_OUT")
         """Of pops and receives, once there is something to be handed out."""
         self.excerpts = Excerpts(broker)
-        self.letters = PopLetters(broker, spawn, places, sending, self)
+        self.letters = PopLetters(
+            broker, spawn, places, sending, pops=self.pops, excerpts=self.excerpts
+        )
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
         """Creates what keeps positions of groups, where it is missing."""
         self.may_begin: MayBegin

@@ -46,8 +46,9 @@ from penstock.storage.errors import OffsetOutOfRange
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
+    from penstock.remoting.excerpts import Excerpts
     from penstock.remoting.later.places import Places
-    from penstock.remoting.pop.desk import PopDesk
+    from penstock.remoting.pop.pops import Pops
     from penstock.remoting.sending import Sending
     from penstock.shares.state import ShareKey
 
@@ -66,14 +67,21 @@ class PopLetters:
     """See the module; one for each front."""
 
     def __init__(
-        self, broker: Broker, spawn: Spawn, places: Places, sending: Sending, desk: PopDesk
+        self,
+        broker: Broker,
+        spawn: Spawn,
+        places: Places,
+        sending: Sending,
+        *,
+        pops: Pops,
+        excerpts: Excerpts,
     ) -> None:
-        """`desk` is what this is a part of."""
         self._broker = broker
         self._spawn = spawn
         self._places = places
         self._sending = sending
-        self._desk = desk
+        self._pops = pops
+        self._excerpts = excerpts
         self._due: dict[ShareKey, list[Run]] = {}
         """What is to be copied, of shares that have a task."""
         self._of: dict[int, dict[ShareKey, None]] = {}
@@ -150,7 +158,7 @@ class PopLetters:
         letters, end = _letters(hosted, read, (first, end))
         if letters:
             await self._append(hosted, group, letters)
-            self._desk.pops.note(group, "dead_letter", len(letters))
+            self._pops.note(group, "dead_letter", len(letters))
         return run[0], end
 
     async def _read(self, hosted: HostedPartition, offset: int) -> PartitionRead:
@@ -173,7 +181,7 @@ class PopLetters:
         """Put what is copied in the place of what was read. Raises RecordError kinds."""
         done: asyncio.Future[PlatformError | None] = asyncio.get_running_loop().create_future()
         part = Part(first, BYTES_MAX, RECORDS_MAX)
-        self._desk.excerpts.make(read, part, None, done.set_result, _nothing)
+        self._excerpts.make(read, part, None, done.set_result, _nothing)
         error = await done
         if error is not None:
             raise error

@@ -221,14 +221,15 @@ class Popping:
                 continue  # the log begins later by now
             if read.error is not None:
                 raise read.error
+            await self._pace.step(20)
+            if self._has_gone:
+                return None  # nobody would have what is handed out
             now = self._desk.broker.shares.outlook(part.key)
             if isinstance(now, Unavailable) or not read.size:
                 return None
             if now.next_offset < outlook.next_offset:
                 continue  # something that was not read came back
-            await self._pace.step(20)
-            if self._has_gone:
-                return None  # nobody would have what is handed out
+            # From here on nothing is waited for: it is this that is handed out.
             popped = self._timed_hand_out(part, read)
             if not isinstance(popped, bool):
                 return popped
