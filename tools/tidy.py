@@ -39,7 +39,9 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors audit base compaction configs controller coordinator extents frames"
-_CORE += " groups housekeeper inspection protobuf protocol quotas raft record replica replication shares"
+_CORE += (
+    " groups housekeeper inspection protobuf protocol quotas raft record replica replication shares"
+)
 _CORE += " storage telemetry tier transactions"
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}

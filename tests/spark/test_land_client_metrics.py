@@ -53,5 +53,5 @@ def test_rows_land_with_the_schema_of_the_page(spark: "SparkSession", tmp_path: 
     assert rows.keys() == {"org.a", "org.b"}
     found = rows["org.a"]
     assert (found["v"], found["value"], found["client_id"]) == (1, 1.5, "raw-client")
-    assert dict(found["attributes"]) == {"node": "7"}
+    assert found["attributes"] == [{"key": "node", "value": "7"}]
     assert (found["time_ms"], found["total_count"], found["is_monotonic"]) == (5, None, False)
