@@ -41,6 +41,7 @@ NAMES = (
     "http2",
     "header-block",
     "protobuf",
+    "telemetry",
 )
 
 

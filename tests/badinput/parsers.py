@@ -81,7 +81,7 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 from penstock.storage.replicate import base_manifest
 from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
-from tests.badinput import grpc_parsers
+from tests.badinput import grpc_parsers, telemetry_parser
 
 T = TypeVar("T")
 
@@ -390,4 +390,5 @@ PARSERS: dict[str, Parser] = {
     "http2": Parser(grpc_parsers.connection, grpc_parsers.connections),
     "header-block": Parser(grpc_parsers.header_block, grpc_parsers.header_blocks),
     "protobuf": Parser(grpc_parsers.protobuf, grpc_parsers.protobufs),
+    "telemetry": Parser(telemetry_parser.points, telemetry_parser.pushes),
 }

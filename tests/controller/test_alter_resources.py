@@ -194,12 +194,6 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
     ]
 
 
-HAVE_AN_EFFECT = {
-    GROUP: {*KEYS_OF[GROUP]},
-    METRICS: set(),
-}
-
-
 @pytest.mark.parametrize(
     ("kind", "source"), [(GROUP, ConfigSource.GROUP), (METRICS, ConfigSource.CLIENT_METRICS)]
 )
@@ -217,5 +211,4 @@ def test_all_keys_of_a_group_and_of_client_metrics_are_told(
     assert (told[key].value, told[key].source) == (value, source)
     others = [one for name, one in told.items() if name != key]
     assert {other.source for other in others} == {ConfigSource.DEFAULT}
-    idle = {name for name, one in told.items() if "no effect" in one.documentation}
-    assert told.keys() - idle == HAVE_AN_EFFECT[kind]
+    assert not [name for name, one in told.items() if "no effect" in one.documentation]

@@ -100,8 +100,8 @@ MUTANTS = (
         "a client that writes the resource last has no group in its rows",
         (
             POINTS,
-            "    for number, at, after in each_field(data, start, end):\n        yield 1 + (after - at) // STEP_BYTES\n        if number == RESOURCE:",
-            "    for number, at, after in each_field(data, start, end):\n        yield 1 + (after - at) // STEP_BYTES\n        if number == SCOPE_METRICS:\n            break\n        if number == RESOURCE:",
+            "    for number, at, after in each_field(data, start, end):\n        yield _steps(at, after) if number == RESOURCE else 1\n        if number == RESOURCE:",
+            "    for number, at, after in each_field(data, start, end):\n        yield _steps(at, after) if number == RESOURCE else 1\n        if number == SCOPE_METRICS:\n            break\n        if number == RESOURCE:",
         ),
         kind=Kind.ORDER,
         near=OF_POINTS,
@@ -120,8 +120,8 @@ MUTANTS = (
         "eight metrics of four milliseconds are read in one turn of the loop",
         (
             POINTS,
-            "        yield 1 + (after - at) // STEP_BYTES\n        if number == METRICS:",
-            "        yield 1\n        if number == METRICS:",
+            "        yield _steps(at, after) if number == METRICS else 1\n",
+            "        yield 1\n",
         ),
         kind=Kind.RANGE,
         near=OF_POINTS,

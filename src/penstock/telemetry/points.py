@@ -99,7 +99,7 @@ def _of_resource(data: bytes, start: int, end: int) -> Iterator[Point | int]:
     """Look for the resource first, which may stand behind the metrics."""
     shared: dict[str, str] = {}
     for number, at, after in each_field(data, start, end):
-        yield 1 + (after - at) // STEP_BYTES
+        yield _steps(at, after) if number == RESOURCE else 1
         if number == RESOURCE:
             found = decode(Resource, data[at:after], METRIC_FIELDS_MAX)
             _add_attributes(shared, found.attributes)
@@ -113,9 +113,14 @@ def _of_scope(
     data: bytes, start: int, end: int, shared: Mapping[str, str]
 ) -> Iterator[Point | int]:
     for number, at, after in each_field(data, start, end):
-        yield 1 + (after - at) // STEP_BYTES
+        yield _steps(at, after) if number == METRICS else 1
         if number == METRICS:
             yield from _of_metric(decode(Metric, data[at:after], METRIC_FIELDS_MAX), shared)
+
+
+def _steps(start: int, end: int) -> int:
+    """Return the steps that decoding a message counts for."""
+    return 1 + (end - start) // STEP_BYTES
 
 
 def _of_metric(metric: Metric, shared: Mapping[str, str]) -> Iterator[Point]:

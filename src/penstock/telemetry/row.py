@@ -49,16 +49,16 @@ class Writer:
 
     def row(self, point: Point) -> bytes:
         """Return the bytes of a row."""
-        told = json.dumps(
-            {
-                name: value
-                for name, value in zip(Point._fields, point, strict=True)
-                if name not in _LEFT_OUT or value not in (None, ())
-            },
-            separators=_SEPARATORS,
-            allow_nan=False,
-        )
-        return (self._head + told[1:]).encode()
+        told: dict[str, object] = {
+            name: value
+            for name, value in zip(Point._fields, point, strict=True)
+            if name not in _LEFT_OUT or value not in (None, ())
+        }
+        told["attributes"] = [
+            {"key": key, "value": value} for key, value in point.attributes.items()
+        ]
+        text = json.dumps(told, separators=_SEPARATORS, allow_nan=False)
+        return (self._head + text[1:]).encode()
 
 
 def decode_row(value: bytes) -> Row:
@@ -70,6 +70,7 @@ def decode_row(value: bytes) -> Row:
         who = Who(*(str(row[name]) for name in Who._fields))
         source = Source(int(row["node"]), int(row["at_ms"]), str(row["instance"]), who)
         told = {name: row[name] for name in Point._fields if name in row or name not in _LEFT_OUT}
+        told["attributes"] = {str(one["key"]): str(one["value"]) for one in row["attributes"]}
         return Row(source, Point(**told))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedTelemetry(f"not a row of client metrics: {error}") from error
