@@ -145,9 +145,7 @@ CASES |= {
     RequestCode.GET_CONSUME_STATS: [Case({"consumerGroup": GROUP, "topic": TOPIC})],
     RequestCode.UPDATE_AND_CREATE_TOPIC: [Case(NEW_TOPIC | {"topic": TOPIC}), Case(NEW_TOPIC)],
     RequestCode.DELETE_TOPIC_IN_BROKER: [Case({"topic": "missing-{}"})],
-    RequestCode.DELETE_KV_CONFIG: [
-        Case({"namespace": "ORDER_TOPIC_CONFIG", "key": "missing-{}"})
-    ],
+    RequestCode.DELETE_KV_CONFIG: [Case({"namespace": "ORDER_TOPIC_CONFIG", "key": "missing-{}"})],
     RequestCode.DELETE_TOPIC_IN_NAMESRV: [Case({"topic": "missing-{}"})],
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: [Case({}, as_json(groupName=GROUP))],
     RequestCode.DELETE_SUBSCRIPTIONGROUP: [Case({"groupName": "missing-{}"})],

@@ -156,7 +156,11 @@ MUTANTS = (
         "first-members-wait-in-the-first-epoch",
         "Groups",
         "members that have waited for the first assignment never get it",
-        ("groups/streams/retarget.py", "FIRST_EPOCH = MemberEpoch(2)\n", "FIRST_EPOCH = MemberEpoch(1)\n"),
+        (
+            "groups/streams/retarget.py",
+            "FIRST_EPOCH = MemberEpoch(2)\n",
+            "FIRST_EPOCH = MemberEpoch(1)\n",
+        ),
         kind=Kind.RANGE,
         near=(*TARGETS, *MEMBERS),
     ),
