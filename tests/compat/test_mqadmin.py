@@ -187,7 +187,8 @@ def comparable(printed: str, *own: str) -> str:
         printed = printed.replace(one, "OWN")
     printed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?", "TIME", printed)
     printed = re.sub(r"\S+@\d+#\d+ +\S+", "CLIENT", printed)
-    printed = re.sub(r"(Consume TPS:|Topic Put TPS:) [\d.]+", r"\1", printed)
+    printed = re.sub(r"^(\S+(?: +\S+){5}) +\d+ +(TIME|N/A)$", r"\1 \2", printed, flags=re.M)
+    printed = re.sub(r"(Consume TPS:|Topic Put TPS:|Inflight Total:) [\d.]+", r"\1", printed)
     return "\n".join(sorted(re.sub(r" +", " ", line) for line in printed.splitlines()))
 
 

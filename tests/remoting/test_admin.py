@@ -3,13 +3,14 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import count as counted
 from typing import Any
 
 import pytest
 
+from penstock.configs.entry import ConfigEntry, ConfigSource, ConfigType
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.front import LONG_ANSWERS
 from penstock.remoting.handlers.admin import group_positions, long_answers
@@ -145,8 +146,10 @@ def test_marks_of_transactions_are_no_messages(remote: Remote, topic: str, node:
     producer.produce(topic, b"dropped", partition=0)
     producer.flush(60)
     producer.abort_transaction(60)
-    aborted = remote.ask(VIEW, {"topic": topic, "offset": locator_of(0, 2)})
-    assert code(aborted) is ResponseCode.SYSTEM_ERROR
+    remote.ask(SEND, sent(topic), b"behind both")
+    for offset in (1, 2, 3):
+        answer = remote.ask(VIEW, {"topic": topic, "offset": locator_of(0, offset)})
+        assert (code(answer), bytes(answer.body)) == (ResponseCode.SYSTEM_ERROR, b""), offset
 
 
 def test_topics_have_the_names_that_clients_use_and_internal_ones_are_left_out(
@@ -193,6 +196,30 @@ def test_a_broker_tells_its_measures_and_settings_without_secrets(
     settings = dict(line.split("=", 1) for line in lines)
     assert settings["node.broker_id"].isdecimal()
     assert len(settings) == len(lines)
+
+
+def test_secrets_and_line_ends_are_not_among_the_settings_that_are_told(
+    remote: Remote, node: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entry(name: str, value: str, *, is_sensitive: bool = False) -> ConfigEntry:
+        return ConfigEntry(
+            name=name,
+            value=value,
+            source=ConfigSource.STATIC_BROKER,
+            config_type=ConfigType.STRING,
+            documentation="",
+            is_sensitive=is_sensitive,
+        )
+
+    class Told:
+        def entries(self) -> Sequence[ConfigEntry]:
+            secret = entry("secret", "hidden-word", is_sensitive=True)
+            return [secret, entry("lines", "a\nb=c"), entry("path", "c:\\d")]
+
+    front = node.node._rocketmq.remoting
+    monkeypatch.setattr(front, "configs", Told())
+    told = bytes(remote.ask(RequestCode.GET_BROKER_CONFIG, {}).body)
+    assert told == b"lines=a\\nb=c\npath=c:\\\\d\n"
 
 
 def _measures(remote: Remote) -> dict[str, str]:

@@ -29,7 +29,11 @@ from penstock.coordinator.extent_calls import (
 )
 from penstock.coordinator.position_calls import (
     CommitPositionRequest,
+    DeleteGroupRequest,
     FetchPositionRequest,
+    GroupPositionsRequest,
+    GroupPositionsResponse,
+    KnownPosition,
     PositionResponse,
 )
 from penstock.coordinator.share_calls import (
@@ -44,8 +48,9 @@ from penstock.coordinator.share_calls import (
     ShareSummaryResponse,
 )
 from penstock.replication.errors import ReplicationError
-from penstock.runtime.calls.messages import PARTITIONS_MAX
+from penstock.runtime.calls.messages import PARTITIONS_MAX, check, encode
 from penstock.runtime.calls.ports import CallLimits
+from penstock.runtime.peer_codec import MalformedPeerMessage
 from tests.runtime.calling import AMPLE_MS, markers, pair, run, verify
 
 TWO = BrokerId(2)
@@ -164,6 +169,38 @@ def test_positions_of_a_group_are_kept_and_told_over_a_link() -> None:
             assert len(two.links) == 1
 
     run(scenario())
+
+
+def test_all_positions_of_a_group_are_told_and_it_is_deleted_over_a_link() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+            known = KnownPosition("abc", 16 * b"i", 3, 1 << 40)
+
+            async def page(question: GroupPositionsRequest) -> GroupPositionsResponse:
+                assert (question.after_topic, question.after_partition) == ("abb", 7)
+                return GroupPositionsResponse(code=0, positions=(known,), is_last=False)
+
+            async def delete(question: DeleteGroupRequest) -> PositionResponse:
+                return PositionResponse(code=len(question.group))
+
+            two.calls.server.serve(GroupPositionsRequest, page)
+            two.calls.server.serve(DeleteGroupRequest, delete)
+            asked = GroupPositionsRequest(group="g", after_topic="abb", after_partition=7)
+            told = await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)
+            assert (told.positions, told.is_last) == ((known,), False)
+            gone = DeleteGroupRequest(group="four")
+            assert (await one.calls.ask(TWO, gone, timeout_ms=AMPLE_MS)).code == 4
+
+    run(scenario())
+
+
+def test_positions_without_the_id_of_a_topic_are_refused() -> None:
+    short = GroupPositionsResponse(code=0, positions=(KnownPosition("t", b"i", 0, 0),))
+    with pytest.raises(MalformedPeerMessage, match="topic id of 1 bytes"):
+        check(short)
+    many = GroupPositionsResponse(code=0, positions=(KnownPosition("t", 16 * b"i", 0, 0),) * 2_001)
+    with pytest.raises(CallTooLarge):
+        encode(many)
 
 
 def test_a_question_too_long_for_one_slice_is_answered() -> None:
