@@ -83,6 +83,12 @@ class GrpcClient:
             self._client_id = client_id
             self.buckets = None
 
+    def be(self, principal: str) -> None:
+        """Take the calls to come for those of a user."""
+        if principal != self.principal:
+            self.principal = principal
+            self.buckets = None
+
     def mute(self, delay_ms: int | None) -> None:
         """Take no more calls for this time; with None until there is a time."""
         self._mute(delay_ms)

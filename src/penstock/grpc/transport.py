@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.base.ports import Buffer
-from penstock.grpc.answers import NOT_GRPC, status_alone
+from penstock.grpc.answers import HEAD, NOT_GRPC, OK, prefixed, status_alone
 from penstock.grpc.call import Call, Wire
 from penstock.grpc.client import GrpcClient
 from penstock.grpc.config import LISTENER_NAME
 from penstock.grpc.errors import CallFault
 from penstock.grpc.metadata import is_grpc, read_head
-from penstock.grpc.statuses import GrpcStatus
+from penstock.grpc.proto.codec import encode
+from penstock.grpc.proto.messages import Answer, Status
+from penstock.grpc.statuses import Code, GrpcStatus
 from penstock.http2.connection import ServerConnection
 from penstock.http2.hpack import Header
 from penstock.http2.stream import Stream
@@ -45,6 +47,11 @@ WRITE_BYTES_MAX: Final = 256 << 10
 """What may wait in the transport; the connection is not read until its client has taken that."""
 _ABORT_TICKS: Final = 10
 """A connection that is over may send what is queued for so long."""
+NOT_SIGNED: Final = "not authenticated: a call is signed by an access key that is known here"
+UNAUTHORIZED: Final = prefixed(
+    encode(Answer(status=Status(code=Code.UNAUTHORIZED, message=NOT_SIGNED)))
+)
+"""What a client is told that has not proved who it is, whatever was wrong."""
 _TURN, _WRITES, _MEMORY, _QUOTA = 1, 2, 4, 8
 
 log = logging.getLogger(__name__)
@@ -61,6 +68,16 @@ class Kept(Protocol):
         """Count what is held; whether that is too much."""
 
 
+class CallGuard(Protocol):
+    """Watches a connection whose client has to say with each call who it is."""
+
+    def lets(self, headers: list[Header]) -> bool:
+        """Whether a call with these headers is to be handled; else the client is told."""
+
+    def is_late(self) -> bool:
+        """Whether what the client has proved does not hold any more; asked once a second."""
+
+
 class GrpcConnection(OtherConnection):
     """See the module."""
 
@@ -69,6 +86,9 @@ class GrpcConnection(OtherConnection):
         self._kept = kept
         self.client_host = host
         self.listener_name = LISTENER_NAME
+        self.guard: CallGuard | None = None
+        """Asked before each call, where clients have to say who they are."""
+        self._principal = ""
         self.is_closed = False
         self.core = ServerConnection(self, front.limits, front.broker.clock.monotonic_ms)
         self._client = GrpcClient(front, host, self.mute)
@@ -81,6 +101,21 @@ class GrpcConnection(OtherConnection):
         self._is_writing_soon = False
         self._held = 0
         self._last_tick = self._over_tick = shared.tick()
+
+    @property
+    def principal(self) -> str:
+        """Who the client is; empty while that is unknown."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._principal = principal
+        self._client.be(principal)
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether the client has yet to prove who it is."""
+        return self.guard is not None and not self.principal
 
     # --- the transport's side ------------------------------------------------------------------
 
@@ -108,6 +143,7 @@ class GrpcConnection(OtherConnection):
             del self._kept.connections[self]
             self._shared.stats.connections -= 1
             self._shared.gone(self)
+        self.guard = None  # who has not proved it until here never has
 
     def eof_received(self) -> bool:
         """Close when the client has sent its last byte: it takes no answers any more."""
@@ -277,6 +313,9 @@ class GrpcConnection(OtherConnection):
         if idle and tick - self._last_tick > idle and not self._paused:
             self.abort(CloseKind.IDLE)
             return
+        if self.guard is not None and self.guard.is_late():
+            self.end(CloseKind.AUTHENTICATION)
+            return
         if not self._paused & _QUOTA:  # what is not read can not become whole
             self.core.sweep()
         self._write()
@@ -290,6 +329,16 @@ class GrpcConnection(OtherConnection):
                 stream.call.end(GrpcStatus.UNAVAILABLE, "the node stops")
         self.core.drain()
         self._write()
+
+    def end(self, kind: CloseKind) -> None:
+        """End it behind what is ready to be sent, and count why."""
+        if self.is_closed or self._transport.is_closing():
+            return
+        self.drain()
+        if not self._transport.is_closing():
+            self._over_tick = self._shared.tick()
+            self._transport.close()
+        self._shared.stats.closed[kind] += 1
 
     def abort(self, kind: CloseKind = CloseKind.SHUTDOWN) -> None:
         """End it at once and count why."""
@@ -305,6 +354,12 @@ class GrpcConnection(OtherConnection):
         if not is_grpc(headers):
             self.core.answer(stream, NOT_GRPC, is_end=True)
             return
+        if self.guard is not None and not self.guard.lets(headers):
+            self._front.refusals[Code.UNAUTHORIZED] += 1
+            self.core.answer(stream, HEAD)
+            self.core.send(stream, UNAUTHORIZED)
+            self.core.end(stream, OK)
+            return
         try:
             head = read_head(headers)
             method = self._front.method(head.method)
@@ -316,17 +371,17 @@ class GrpcConnection(OtherConnection):
 
     def on_data(self, stream: Stream, data: Buffer) -> None:
         """Pass on a part of a call's body."""
-        call: Call = stream.call
-        if call.is_over:
+        call: Call | None = stream.call
+        if call is None or call.is_over:
             self.core.consume(stream, len(data))
         else:
             self._guarded(call, lambda: call.take(data))
 
     def on_end(self, stream: Stream) -> None:
         """Handle a call that its client has sent."""
-        call: Call = stream.call
+        call: Call | None = stream.call
         self._shared.stats.frames += 1
-        if not call.is_over:
+        if call is not None and not call.is_over:
             self._guarded(call, call.take_end)
             call.limit()
 
