@@ -1,45 +1,53 @@
-"""Who a gRPC client is: the user whose access key has signed its calls.
+"""Who makes a call of a gRPC client: the user whose access key has signed it.
 
-    every call is signed          by the same user: handled; the connection's principal is User:NAME
-    one is not, or wrongly        UNAUTHORIZED, the same text whatever was wrong; what comes after
-                                  it is refused unseen, and the connection is ended a little later
-    the secret is taken away      the connection ends within two seconds, with the streams on it
+    a call is signed              handled as one of User:NAME, whoever else calls on its connection
+    it is not, or wrongly         UNAUTHORIZED, the same text whatever was wrong; a connection with
+                                  too many of those takes no more, and is ended a little later
+    a secret is taken away        connections with a call that it has signed are ended within two
+                                  seconds, with the streams on them
 
-Each call is checked before a byte of its message is kept.
+Each call is checked before a byte of its message is kept. Clients of one process may share a
+connection, by what gRPC is for Python and C++: so one user's failure does not end it.
 
-Source: RocketMQ's proxy `AuthenticationPipeline`, `ResponseBuilder` (the code). Departures: the
-proxy leaves the connection open, and permits a user for each call; a client of RocketMQ has a
-connection of its own.
+Source: RocketMQ's proxy `AuthenticationPipeline` (a user for each call, the code). Departure: the
+proxy takes failures without end.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.call_signatures import AUTHORIZATION, DATE_TIME, Proof, claimed, proof_of
+from penstock.grpc.errors import CallFault, Refused
+from penstock.grpc.statuses import Code, GrpcStatus
+from penstock.http2.allowance import Allowance
 from penstock.net.errors import CloseKind
 from penstock.net.tls.doors import Door, TlsContext
 
 if TYPE_CHECKING:
+    from penstock.base.ports import Clock
     from penstock.grpc.transport import GrpcConnection
     from penstock.http2.hpack import Header
     from penstock.remoting.signed import SignedPorts
 
+NOT_SIGNED: Final = "not authenticated: a call is signed by an access key that is known here"
+USERS_MAX: Final = 64
+"""Of one connection; each has its quotas and its proof."""
+FAILURES_AT_ONCE: Final = 8
+FAILURES_PER_SECOND: Final = 1
+"""A client with a wrong key makes a call every few seconds, and several as it starts."""
 _SHOWN_CHARS: Final = 100
 
 log = logging.getLogger(__name__)
 
 
-def signed_calls_door(
-    context: TlsContext | None, ports: SignedPorts, wall_ms: Callable[[], int]
-) -> Door:
+def signed_calls_door(context: TlsContext | None, ports: SignedPorts, clock: Clock) -> Door:
     """Return the door of a listener whose clients sign, over TLS where there is a context."""
 
     def admit(connection: GrpcConnection) -> None:
-        connection.guard = SignedCalls(connection, ports, wall_ms)
+        connection.guard = SignedCalls(connection, ports, clock)
 
     return Door(context, admit)
 
@@ -47,44 +55,43 @@ def signed_calls_door(
 class SignedCalls:
     """See the module. It is its connection's `guard`."""
 
-    __slots__ = ("_connection", "_is_shut", "_ports", "_proof", "_wall_ms")
+    __slots__ = ("_clock", "_connection", "_failures", "_is_shut", "_ports", "_proofs")
 
-    def __init__(
-        self, connection: GrpcConnection, ports: SignedPorts, wall_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, connection: GrpcConnection, ports: SignedPorts, clock: Clock) -> None:
         self._connection = connection
         self._ports = ports
-        self._wall_ms = wall_ms
-        self._proof: Proof | None = None
-        """The last one."""
+        self._clock = clock
+        self._proofs: dict[str, Proof] = {}
+        """The last one of each user."""
+        now_ms = clock.monotonic_ms()
+        self._failures = Allowance(FAILURES_AT_ONCE, FAILURES_PER_SECOND, now_ms)
         self._is_shut = False
 
-    def lets(self, headers: list[Header]) -> bool:
-        """Whether a call is signed by the user of this connection, or by its first.
-
-        If it is not, the connection is about to end.
-        """
+    def user_of(self, headers: list[Header]) -> str:
+        """Return the principal of a call with these headers. Raises Refused, CallFault."""
         if self._is_shut:
-            return False
+            raise CallFault(GrpcStatus.UNAVAILABLE, "this connection is about to end")
         told, date_time = _named(headers, AUTHORIZATION), _named(headers, DATE_TIME)
-        proof = proof_of(told, date_time, self._ports.keys(), self._wall_ms())
+        proof = proof_of(told, date_time, self._ports.keys(), self._clock.wall_ms())
         if proof is None:
-            name = claimed(told)[0][:_SHOWN_CHARS]
-            self._fail(f"a wrong signature, or an old one, for access key {name!r}")
-            return False
-        if self._proof is not None and self._proof.user != proof.user:
-            self._fail(f"access key {proof.user!r} is of another user than before")
-            return False
-        self._proof = proof
-        self._connection.principal = f"User:{proof.user}"
-        return True
+            self._fail(claimed(told)[0][:_SHOWN_CHARS])
+            raise Refused(Code.UNAUTHORIZED, NOT_SIGNED)
+        if proof.user not in self._proofs and len(self._proofs) >= USERS_MAX:
+            raise Refused(Code.TOO_MANY_REQUESTS, f"a connection has {USERS_MAX} users at most")
+        self._proofs[proof.user] = proof
+        self._connection.principal = principal = f"User:{proof.user}"
+        return principal
 
     def is_late(self) -> bool:
-        """Whether the secret of the last call is nobody's any more."""
-        return self._proof is not None and not self._proof.is_good(self._ports.keys())
+        """Whether a secret that has signed a call is its user's no more."""
+        keys = self._ports.keys()
+        return not all(proof.is_good(keys) for proof in self._proofs.values())
 
-    def _fail(self, reason: str) -> None:
-        log.info("client=%s not authenticated: %s", self._connection.client_host, reason)
+    def _fail(self, name: str) -> None:
+        host = self._connection.client_host
+        log.info("client=%s not authenticated: no good signature of %r", host, name)
+        if self._failures.take(1, self._clock.monotonic_ms()):
+            return
         self._is_shut = True
         end = partial(self._connection.end, CloseKind.AUTHENTICATION)
         self._ports.scheduler.call_later(self._ports.failed_ms, end)

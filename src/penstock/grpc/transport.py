@@ -24,11 +24,12 @@ from penstock.grpc.answers import HEAD, NOT_GRPC, OK, prefixed, status_alone
 from penstock.grpc.call import Call, Wire
 from penstock.grpc.client import GrpcClient
 from penstock.grpc.config import LISTENER_NAME
-from penstock.grpc.errors import CallFault
+from penstock.grpc.error_map import status_of
+from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.metadata import is_grpc, read_head
 from penstock.grpc.proto.codec import encode
-from penstock.grpc.proto.messages import Answer, Status
-from penstock.grpc.statuses import Code, GrpcStatus
+from penstock.grpc.proto.messages import Answer
+from penstock.grpc.statuses import GrpcStatus
 from penstock.http2.connection import ServerConnection
 from penstock.http2.hpack import Header
 from penstock.http2.stream import Stream
@@ -47,11 +48,6 @@ WRITE_BYTES_MAX: Final = 256 << 10
 """What may wait in the transport; the connection is not read until its client has taken that."""
 _ABORT_TICKS: Final = 10
 """A connection that is over may send what is queued for so long."""
-NOT_SIGNED: Final = "not authenticated: a call is signed by an access key that is known here"
-UNAUTHORIZED: Final = prefixed(
-    encode(Answer(status=Status(code=Code.UNAUTHORIZED, message=NOT_SIGNED)))
-)
-"""What a client is told that has not proved who it is, whatever was wrong."""
 _TURN, _WRITES, _MEMORY, _QUOTA = 1, 2, 4, 8
 
 log = logging.getLogger(__name__)
@@ -71,8 +67,8 @@ class Kept(Protocol):
 class CallGuard(Protocol):
     """Watches a connection whose client has to say with each call who it is."""
 
-    def lets(self, headers: list[Header]) -> bool:
-        """Whether a call with these headers is to be handled; else the client is told."""
+    def user_of(self, headers: list[Header]) -> str:
+        """Return the principal of a call with these headers. Raises Refused, CallFault."""
 
     def is_late(self) -> bool:
         """Whether what the client has proved does not hold any more; asked once a second."""
@@ -88,10 +84,11 @@ class GrpcConnection(OtherConnection):
         self.listener_name = LISTENER_NAME
         self.guard: CallGuard | None = None
         """Asked before each call, where clients have to say who they are."""
-        self._principal = ""
         self.is_closed = False
         self.core = ServerConnection(self, front.limits, front.broker.clock.monotonic_ms)
-        self._client = GrpcClient(front, host, self.mute)
+        self.principal = ""
+        self._clients: dict[str, GrpcClient] = {}
+        """By their principals; the guard has a bound for them."""
         self._wire = Wire(self.core, self.write_soon)
         self._shared = shared
         self._transport = cast("asyncio.Transport", None)
@@ -101,16 +98,6 @@ class GrpcConnection(OtherConnection):
         self._is_writing_soon = False
         self._held = 0
         self._last_tick = self._over_tick = shared.tick()
-
-    @property
-    def principal(self) -> str:
-        """Who the client is; empty while that is unknown."""
-        return self._principal
-
-    @principal.setter
-    def principal(self, principal: str) -> None:
-        self._principal = principal
-        self._client.be(principal)
 
     @property
     def is_unproven(self) -> bool:
@@ -137,7 +124,9 @@ class GrpcConnection(OtherConnection):
         self._account()
         self._kept.starved.pop(self, None)
         # Each refers to the other: all would stay until all objects are gone through.
-        self._client.gone()
+        for client in self._clients.values():
+            client.gone()
+        self._clients.clear()
         self.core, self._wire = cast("ServerConnection", None), cast("Wire", None)
         if self in self._kept.connections:
             del self._kept.connections[self]
@@ -354,20 +343,30 @@ class GrpcConnection(OtherConnection):
         if not is_grpc(headers):
             self.core.answer(stream, NOT_GRPC, is_end=True)
             return
-        if self.guard is not None and not self.guard.lets(headers):
-            self._front.refusals[Code.UNAUTHORIZED] += 1
-            self.core.answer(stream, HEAD)
-            self.core.send(stream, UNAUTHORIZED)
-            self.core.end(stream, OK)
-            return
         try:
+            client = self._client_of(headers)
             head = read_head(headers)
             method = self._front.method(head.method)
         except CallFault as fault:
             self._refuse(stream, fault)
             return
+        except Refused as refused:
+            self._front.refusals[refused.code] += 1
+            self.core.answer(stream, HEAD)
+            self.core.send(stream, prefixed(encode(Answer(status=status_of(refused)))))
+            self.core.end(stream, OK)
+            return
         self._front.requests[method.name] += 1
-        stream.call = Call(self._wire, stream, head, method, self._client)
+        stream.call = Call(self._wire, stream, head, method, client)
+
+    def _client_of(self, headers: list[Header]) -> GrpcClient:
+        """Return who makes a call. Raises Refused, CallFault."""
+        user = self.principal if self.guard is None else self.guard.user_of(headers)
+        client = self._clients.get(user)
+        if client is None:
+            client = GrpcClient(self._front, self.client_host, self.mute, user)
+            self._clients[user] = client
+        return client
 
     def on_data(self, stream: Stream, data: Buffer) -> None:
         """Pass on a part of a call's body."""

@@ -126,7 +126,7 @@ class NodeDoors:
             return signed_door(context, ports)
         from penstock.grpc.signed import signed_calls_door  # noqa: PLC0415  only with the port
 
-        return signed_calls_door(context, ports, self._clock.wall_ms)
+        return signed_calls_door(context, ports, self._clock)
 
     def _signed_ports(self, security: SecurityConfig) -> "SignedPorts":
         from penstock.remoting.signed import SignedPorts  # noqa: PLC0415  only with the port
