@@ -30,6 +30,8 @@ REMOTING_PART = 8
 """Requests and members of remoting clients may take so much."""
 GRPC_PART = 8
 """Requests and answers of gRPC clients may take so much."""
+KEPT_PART = 16
+"""Batches in the middle of which RocketMQ's clients have stopped reading may take so much."""
 SHARES_PART = 4
 """Shares may take so much, beside it."""
 

@@ -1,7 +1,8 @@
 """Records that were read become messages on the wire, those of them that a filter wants.
 
 Batches are read as they are stored. A pull may begin and end in the middle of one: records before
-its offset are stepped over, and the next pull reads the batch again from where this one has ended.
+its offset are stepped over, and the batch is kept for the next pull, which goes on where this one
+has ended (record/opened.py).
 Markers of transactions and what was aborted are stepped over, too.
 
 A read is cut into slices of a few ms. A slice that has found messages is an answer; one that has
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.record.build import Record
 from penstock.record.committed import Aborted, committed_pieces
-from penstock.record.read import DecodedRecord, iter_batches, iter_records, run_end
+from penstock.record.opened import STEPS, KeptBatches
+from penstock.record.read import DecodedRecord, iter_batches, run_end
 from penstock.remoting.filters.filtering import Messages
 from penstock.remoting.filters.verdicts import MessageFilter, Verdict
 from penstock.remoting.gate import Found
@@ -33,7 +35,7 @@ ANSWER_BYTES_MAX: Final = 256 << 10
 RocketMQ has this bound, too (`maxTransferBytesOnMessageInMemory`)."""
 SLICE_WORK: Final = 4_000
 """About as many microseconds. It is counted and not timed, so that equal reads are cut equally."""
-RECORD_WORK, HEADER_WORK, SKIPPED_WORK = 15, 2, 5
+RECORD_WORK, HEADER_WORK, SKIPPED_WORK = 15, 2, 3
 """Of a record that is judged and each of its headers, and of one before the pull's offset."""
 _PROPERTIES_UNIT: Final = 10
 """An expression's work is for a KiB of properties."""
@@ -49,6 +51,8 @@ class Wanted(NamedTuple):
     filter: MessageFilter
     host: Host
     topic_id: bytes
+    kept: KeptBatches
+    """Those in the middle of which other reads have ended."""
     is_retry: bool = False
     """Whether the topic is a retry topic, by the name that clients have for it."""
 
@@ -65,12 +69,12 @@ def read_messages(
     judge, each = wanted.filter.judge(), wanted.filter.work
     buffers = read.buffers
     data = buffers[0] if len(buffers) == 1 else memoryview(b"".join(buffers))
-    for record in _records(data, read, wanted.offset):
+    for record in _records(data, read, wanted):
         if work >= SLICE_WORK:
             yield Messages(encoded, following, is_last=False)
             judge, work = wanted.filter.judge(), 0
-        if record.offset < wanted.offset:
-            work += SKIPPED_WORK
+        if record is None:
+            work += SKIPPED_WORK * STEPS
             continue
         if len(encoded) == wanted.messages_max or left <= 0:
             yield Messages(encoded, record.offset)
@@ -87,13 +91,16 @@ def read_messages(
     yield Messages(encoded, max(run_end(data, wanted.offset), wanted.offset))
 
 
-def _records(data: memoryview, read: "PartitionRead", offset: int) -> Iterator[DecodedRecord]:
-    """Yield the committed records of the batches that end at an offset or behind it."""
+def _records(
+    data: memoryview, read: "PartitionRead", wanted: Wanted
+) -> Iterator[DecodedRecord | None]:
+    """Yield the committed records from an offset on, and None now and then before the first."""
+    where, first = (wanted.topic_id, wanted.found.hosted.partition), wanted.offset
     aborted = [Aborted(one.first_offset, one.producer_id) for one in read.aborted or ()]
     for piece in committed_pieces(data, aborted):
         for header, batch in iter_batches(piece):
-            if not header.is_control and header.last_offset >= offset:
-                yield from iter_records(batch)
+            if not header.is_control and header.last_offset >= first:
+                yield from wanted.kept.records(where, header, batch, first)
 
 
 def _work(record: DecodedRecord, each: int) -> int:

@@ -11,7 +11,8 @@ from penstock.kafka.front import KafkaFront
 from penstock.net.listener import Endpoint, Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import FrameBudget
-from penstock.node.apply_settings import GRPC_PART, REMOTING_PART, SESSIONS_PART
+from penstock.node.apply_settings import GRPC_PART, KEPT_PART, REMOTING_PART, SESSIONS_PART
+from penstock.node.clients.fronts import RocketFronts
 from penstock.node.clients.remoting import Served, served_beside
 from penstock.node.settings.settings import NodeSettings
 
@@ -46,9 +47,14 @@ def listener_of(
         grpc.use_memory(budget.limit // GRPC_PART)
         listener.others = {GRPC: grpc}
 
+    desk = RocketFronts(remoting, grpc).desk
+    if desk is not None:
+        desk.kept.bytes_max = budget.limit // KEPT_PART
+
     def pinned_elsewhere() -> int:
         others = (one.pinned_bytes for one in (remoting, grpc) if one is not None)
-        return front.pinned_bytes + sum(others)
+        kept = 0 if desk is None else desk.kept.bytes_now
+        return front.pinned_bytes + sum(others) + kept
 
     listener.pinned_elsewhere = pinned_elsewhere
     table, clock = front.broker.quota_table, front.broker.clock

@@ -37,6 +37,20 @@ def pop_metrics(desk: PopDesk) -> Iterator[Metric]:
         "Pops and notifications that look for messages, or wait for some.",
         desk.pops.waiting,
     )
+    yield GaugeMetricFamily(
+        "penstock_remoting_kept_batches_bytes",
+        "Memory of batches in the middle of which RocketMQ's clients have stopped reading.",
+        desk.kept.bytes_now,
+    )
+    begun = CounterMetricFamily(
+        "penstock_remoting_batches_begun",
+        "Reads by RocketMQ's clients that begin in a batch: anew, it is checked, decompressed and"
+        " stepped through; on, where an earlier read has ended.",
+        labels=["how"],
+    )
+    begun.add_metric(["anew"], desk.kept.opened)
+    begun.add_metric(["on"], desk.kept.read_on)
+    yield begun
     held = GaugeMetricFamily(
         "penstock_remoting_pop_held",
         "Messages of queues that are led here, by group: in_flight, with a client; ready, those"

@@ -61,8 +61,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
     host, is_retry = context.front.own_host(), retry_group(topic_name) is not None
+    kept = context.front.desk.kept
     wanted = Wanted(
-        topic_name, found, offset, most, wanted_messages, host, topic.topic_id, is_retry
+        topic_name, found, offset, most, wanted_messages, host, topic.topic_id, kept, is_retry
     )
     operation = FetchOperation(
         context.broker,

@@ -3,6 +3,7 @@
     sending     messages on their way into batches
     pops        how many wait, and what became of messages
     letters     messages that were popped too often
+    kept        batches in the middle of which reads have ended, of pulls as well
     may_begin   whether groups may begin in queues, as their coordinators say
 
 Both fronts of RocketMQ's clients have the same desk: a group may pop by both, and the coordinator
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.fetch.consumer import Room
+from penstock.record.opened import KeptBatches
 from penstock.remoting.pop.letters import PopLetters
 from penstock.remoting.pop.pops import Pops
 
@@ -55,11 +57,17 @@ class PopDesk:
         self.calls = calls
         self.sending = sending
         self.pops = Pops()
+        self.kept = KeptBatches(broker.clock.monotonic_ms)
+        broker.on_expire.append(self._expire)
         self.letters = PopLetters(broker, spawn, places, sending, self.pops)
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
         """Creates what keeps positions of groups, where it is missing."""
         self.may_begin: MayBegin
         """Set by the node: whether shares of groups may begin, as their coordinators say."""
+
+    def _expire(self, now_ms: int) -> None:
+        del now_ms
+        self.kept.expire()
 
 
 async def _nothing() -> None:

@@ -291,7 +291,7 @@ class Popping:
     def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""
         asked = self._asked
-        source = Source(asked.topic_id, part.hosted.partition)
+        source = Source(asked.topic_id, part.hosted.partition, self._desk.kept)
         looked = look(read, Wanted(asked.messages_max, asked.filter), source)
         wanted = WantedRecords(
             asked.member, len(looked.records), looked.end, asked.invisible_ms, looked.absent

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.record.build import Record
 from penstock.record.committed import Aborted, committed_pieces
-from penstock.record.read import DecodedRecord, iter_batches, iter_records, run_end
+from penstock.record.read import DecodedRecord, iter_batches, run_end
 from penstock.remoting.filters.verdicts import Verdict
 from penstock.remoting.ids import derived_id
 from penstock.remoting.mapping import Mapped, to_message
@@ -22,6 +22,7 @@ from penstock.shares.runs import Run, Runs
 
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead
+    from penstock.record.opened import KeptBatches
     from penstock.remoting.filters.verdicts import Judge, MessageFilter
 
 BYTES_MAX: Final = 256 << 10
@@ -65,18 +66,23 @@ class Source(NamedTuple):
 
     topic_id: bytes
     partition: int
+    kept: KeptBatches
+    """Those in the middle of which other reads have ended."""
 
 
 def look(read: PartitionRead, wanted: Wanted, source: Source) -> Looked:
     """Look at what was read, until enough is wanted of it. Raises RecordError kinds."""
     first = int(read.wanted.fetch_offset)
-    data = memoryview(b"".join(read.buffers))
+    buffers = read.buffers
+    data = buffers[0] if len(buffers) == 1 else memoryview(b"".join(buffers))
     aborted = [Aborted(one.first_offset, one.producer_id) for one in read.aborted or ()]
     records: list[Seen] = []
     absent: list[Run] = []
     at, left, count = first, BYTES_MAX, 0
     judge, looked_max = wanted.filter.judge(), _looked_max(wanted.filter)
-    for record in _records(data, aborted, first):
+    for record in _records(data, aborted, first, source):
+        if record is None:
+            continue
         is_full = count == wanted.messages_max or left <= 0 or len(records) == looked_max
         if is_full or (records and record.offset - records[0].offset >= SPAN_MAX):
             return Looked(records, absent, at)
@@ -99,17 +105,20 @@ def _looked_max(wanted: MessageFilter) -> int:
     return max(LOOKED_MAX * RECORD_WORK // (RECORD_WORK + wanted.work), LOOKED_MIN)
 
 
-def _records(data: memoryview, aborted: Sequence[Aborted], first: int) -> Iterator[DecodedRecord]:
-    """Yield the records of a run from an offset on, in order."""
+def _records(
+    data: memoryview, aborted: Sequence[Aborted], first: int, source: Source
+) -> Iterator[DecodedRecord | None]:
+    """Yield the records of a run from an offset on, in order, and None now and then before them."""
+    where = source.topic_id, source.partition
     for piece in committed_pieces(data, aborted):
         for header, batch in iter_batches(piece):
             if not header.is_control and header.last_offset >= first:
-                yield from (one for one in iter_records(batch) if one.offset >= first)
+                yield from source.kept.records(where, header, batch, first)
 
 
 def _message(record: DecodedRecord, judge: Judge, source: Source) -> Mapped | None:
     plain = Record(record.key, record.value, record.headers, record.timestamp_ms)
-    mapped = to_message(plain, derived_id(*source, record.offset))
+    mapped = to_message(plain, derived_id(source.topic_id, source.partition, record.offset))
     return mapped if judge(mapped.properties) is Verdict.WANTED else None
 
 
