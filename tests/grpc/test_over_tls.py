@@ -2,10 +2,12 @@
 
 import socket
 import ssl
+import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -13,12 +15,13 @@ import grpc
 from harness.waiting import wait_until
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.net.errors import CloseKind
+from penstock.net.tls.addresses import PROVED
 from penstock.net.tls.handshakes import HALF_OPEN_MAX
 from tests.access.certificates import Authority
 from tests.grpc.receiving import OK, Member
 from tests.grpc.served import Caller, message, running_grpc_node
 from tests.grpc.signing import SignedCaller
-from tests.grpc.test_signed import FORBIDDEN, TOPIC, UNAUTHORIZED, ends, route, running
+from tests.grpc.test_signed import FORBIDDEN, TOPIC, UNAUTHORIZED, connections, ends, route, running
 from tests.live_node import UNTIL_SECONDS, LiveNode
 from tests.net.test_tls import hello
 
@@ -216,18 +219,67 @@ def test_a_flood_of_half_open_handshakes_keeps_nobody_out(place: Place) -> None:
             one.close()
 
 
-def test_a_client_that_resets_as_it_has_shaken_hands_leaves_nothing(place: Place) -> None:
-    """The node has something to say at once, and nobody to say it to."""
+def test_who_goes_without_a_proof_has_proved_nothing(place: Place) -> None:
+    """Behind TLS that shakes hands with everybody: a signature is the proof here."""
     context = ssl.create_default_context(cafile=place.authority.file)
     context.set_alpn_protocols(["h2"])
-    unhandled = ends(place.node, CloseKind.HANDLER_FAILED)
-    for _ in range(20):
-        with socket.create_connection(place.where, UNTIL_SECONDS) as raw:
-            secured = context.wrap_socket(raw, server_hostname="localhost")
-            secured.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0" + bytes(4))
-            secured.close()
-    assert place.is_well()
     listener = place.node.node._listener
     assert listener is not None
-    assert wait_until(lambda: listener.stats.open_at["grpc"] <= 1, UNTIL_SECONDS)
-    assert ends(place.node, CloseKind.HANDLER_FAILED) == unhandled
+
+    def rank(host: str) -> int:
+        return place.node.call(lambda: listener._tls.addresses.rank(host, listener._context.tick))
+
+    def is_gone() -> bool:
+        return all(one.client_host != "127.0.9.9" for one in connections(place.node))
+
+    with (
+        socket.create_connection(place.where, UNTIL_SECONDS, ("127.0.9.9", 0)) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as secured,
+    ):
+        assert secured.recv(9), "its settings"
+        assert not is_gone()
+    assert wait_until(is_gone, UNTIL_SECONDS)
+    assert rank("127.0.9.9") != PROVED
+    assert place.is_well()
+    assert wait_until(lambda: rank("127.0.0.1") == PROVED, UNTIL_SECONDS)
+
+
+def test_a_client_that_resets_as_it_has_shaken_hands_leaves_nothing(place: Place) -> None:
+    """The node has something to say at once, and nobody to say it to.
+
+    Its loop is held while the client's last word and the reset behind it come in.
+    """
+    context = ssl.create_default_context(cafile=place.authority.file)
+    context.set_alpn_protocols(["h2"])
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    is_over, is_held = Event(), Event()
+
+    def hold() -> None:
+        is_held.set()
+        is_over.wait(UNTIL_SECONDS)
+
+    opened = socket.create_connection(place.where, UNTIL_SECONDS, ("127.0.8.8", 0))
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while True:
+        with suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+            break
+        opened.sendall(outgoing.read())
+        incoming.write(opened.recv(1 << 16))
+    place.node.loop.call_soon_threadsafe(hold)
+    assert is_held.wait(UNTIL_SECONDS)
+    opened.sendall(outgoing.read())
+    opened.close()
+    is_over.set()
+    listener = place.node.node._listener
+    assert listener is not None
+
+    def is_gone() -> bool:
+        left = place.node.call(lambda: listener.stats.open_at["grpc"])
+        return left == len(connections(place.node)) and all(
+            one.client_host != "127.0.8.8" for one in connections(place.node)
+        )
+
+    assert wait_until(is_gone, UNTIL_SECONDS)
+    assert place.is_well()

@@ -48,6 +48,8 @@ _HIDDEN: Final = (KEPT | NOT_KEPT | HEADER_OF.keys()) - _SHOWN
 _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
 _ONE_BYTE: Final = 0x80
+_SMALL: Final = 16
+"""Numbers of fields below it have one byte with their kind."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
 and a topic may permit Kafka's producers any time."""
@@ -139,7 +141,10 @@ def _text_of(host: Host) -> bytes:
 
 def _add(out: bytearray, number: int, data: bytes | bytearray) -> None:
     """Append a field of the type LENGTH."""
-    add_varint(out, number << 3 | LENGTH)
+    if number < _SMALL:
+        out.append(number << 3 | LENGTH)
+    else:
+        add_varint(out, number << 3 | LENGTH)
     size = len(data)
     if size < _ONE_BYTE:
         out.append(size)
@@ -155,10 +160,16 @@ def _add_number(out: bytearray, number: int, value: int) -> None:
 
 def _add_time(out: bytearray, number: int, ms: int) -> None:
     """Append a Timestamp, or a Duration: both are seconds and nanoseconds."""
+    _add(out, number, _time_of(ms))
+
+
+@lru_cache(maxsize=256)
+def _time_of(ms: int) -> bytes:
+    """Return a time; messages of a batch share many."""
     seconds, rest = divmod(ms, 1_000)
     time = bytearray()
     if seconds:
         _add_number(time, 1, seconds)
     if rest:
         _add_number(time, 2, rest * 1_000_000)
-    _add(out, number, time)
+    return bytes(time)
