@@ -20,6 +20,7 @@ _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
+_SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -44,6 +45,7 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/sasl/doors.py:certificate_door": _TLS,
     "kafka/sasl/doors.py:_by_certificate": _TLS,
     "remoting/signed.py:*": _SIGNED,
+    "access/call_signatures.py:*": _SIGNED_CALLS,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

@@ -48,8 +48,19 @@ _HIDDEN: Final = (KEPT | NOT_KEPT | HEADER_OF.keys()) - _SHOWN
 _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
 _ONE_BYTE: Final = 0x80
-_SMALL: Final = 16
-"""Numbers of fields below it have one byte with their kind."""
+_NUMBERS: Final = 19
+"""Of fields of system properties, which have more than any other message here."""
+
+
+def _heads(number: int) -> tuple[bytes, ...]:
+    """Return what is before a short text, or message, of each length."""
+    head = bytearray()
+    add_varint(head, number << 3 | LENGTH)
+    return tuple(bytes(head) + bytes((size,)) for size in range(_ONE_BYTE))
+
+
+_HEADS: Final = tuple(map(_heads, range(_NUMBERS)))
+"""By the numbers of fields."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
 and a topic may permit Kafka's producers any time."""
@@ -141,14 +152,11 @@ def _text_of(host: Host) -> bytes:
 
 def _add(out: bytearray, number: int, data: bytes | bytearray) -> None:
     """Append a field of the type LENGTH."""
-    if number < _SMALL:
-        out.append(number << 3 | LENGTH)
-    else:
-        add_varint(out, number << 3 | LENGTH)
     size = len(data)
     if size < _ONE_BYTE:
-        out.append(size)
+        out += _HEADS[number][size]
     else:
+        add_varint(out, number << 3 | LENGTH)
         add_varint(out, size)
     out += data
 
