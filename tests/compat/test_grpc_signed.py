@@ -85,7 +85,7 @@ def by_java(served: Served, client: Client) -> list[dict[str, Any]]:
 def by_python(served: Served, client: Client) -> list[dict[str, Any]]:
     environment = {
         "HOME": str(client.home),
-        "TZ": f"XXX{-client.hours_ahead}",  # POSIX counts westwards
+        "TZ": f"LOC{-client.hours_ahead}",  # POSIX counts westwards
         "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": client.authority or served.authority,
     }
     return run([sys.executable, str(PYTHON), *words_of(served, client, "python")], environment)
