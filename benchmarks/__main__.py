@@ -17,6 +17,7 @@ QUESTIONS = (
     "restart",
     "session_ends",
     "shares",
+    "received",
     "peers",
     "storage_append",
     "compaction",

@@ -24,6 +24,7 @@ _TOKENS = (
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
 _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
+_SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -57,6 +58,7 @@ EXCEPTIONS: dict[str, str] = {
     "tier/read/reader.py:TierReader.decided": _OF_THE_STORE,
     "tier/read/reader.py:TierReader.windows": _OF_THE_STORE,
     "tier/read/reader.py:TierReader.window": _OF_THE_STORE,
+    "access/call_signatures.py:*": _SIGNED_CALLS,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

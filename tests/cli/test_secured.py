@@ -98,10 +98,11 @@ def test_a_node_is_closed_by_its_settings(tmp_path: Path) -> None:
     assert not settings.access.allow_everyone_if_no_acl_found
 
 
-def test_the_port_for_rocketmq_s_clients_is_closed_as_well(tmp_path: Path) -> None:
-    port = f"remoting.port={free_port()}"
+@pytest.mark.parametrize("name", ["remoting", "grpc"])
+def test_the_port_for_rocketmq_s_clients_is_closed_as_well(tmp_path: Path, name: str) -> None:
+    port = f"{name}.port={free_port()}"
     settings = prepared(tmp_path, port)
-    assert settings.security.protocols() == {"kafka": "SASL_SSL", "remoting": "SASL_SSL"}
+    assert settings.security.protocols() == {"kafka": "SASL_SSL", name: "SASL_SSL"}
     path = Path(settings.security.remoting_access_keys_file)
     assert path == tmp_path.absolute() / "security" / "access-keys"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -111,15 +112,21 @@ def test_the_port_for_rocketmq_s_clients_is_closed_as_well(tmp_path: Path) -> No
     assert path.read_bytes() == first
     assert made(tmp_path).password() not in first.decode(), "a secret of its own"
     for protocol, why in (
-        ("SSL", "remoting lets in everybody"),
+        ("SSL", f"{name} lets in everybody"),
         ("SASL_PLAINTEXT", r"--secure and .* contradict each other"),
     ):
-        opened = f"security.listener_security_protocol_map=kafka:SASL_SSL,remoting:{protocol}"
+        opened = f"security.listener_security_protocol_map=kafka:SASL_SSL,{name}:{protocol}"
         with pytest.raises(ConfigError, match=why):
             prepared(tmp_path, port, opened)
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
         prepared(tmp_path, port)
+
+
+def test_without_a_port_for_rocketmq_s_clients_there_is_no_access_key(tmp_path: Path) -> None:
+    ports = "remoting.port=0", f"grpc.port={free_port()}", "grpc.port=0"
+    assert prepared(tmp_path, *ports).security.protocols() == {"kafka": "SASL_SSL"}
+    assert not made(tmp_path).access_keys_file.exists()
 
 
 def test_a_node_keeps_its_certificate_until_it_has_another_name(tmp_path: Path) -> None:

@@ -96,12 +96,13 @@ def read(settings, topic, count, *, group="readers"):
 
 
 def test_rocketmq_s_clients_sign_by_the_access_key_that_is_told(tmp_path):
-    port = free_port()
-    where = "--secure", "--rocketmq", "--set", f"remoting.port={port}"
+    port, grpc_port = free_port(), free_port()
+    ports = f"remoting.port={port}", f"grpc.port={grpc_port}"
+    where = "--secure", "--rocketmq", "--set", ports[0], "--set", ports[1]
     with launched(tmp_path / "data", *where) as up:
         ready = told(up)
         assert ready["rocketmq"] == f"127.0.0.1:{port}"
-        assert "grpc" not in ready, "its clients can not say who they are"
+        assert ready["grpc"] == f"127.0.0.1:{grpc_port}"
         user, secret = Path(ready["access-keys-file"]).read_text().strip().split(":")
         context = ssl.create_default_context(cafile=ready["ca"])
         cluster = RequestCode.GET_BROKER_CLUSTER_INFO

@@ -12,11 +12,15 @@ from tests.live_node import ANSWER_SECONDS
 class RawCall:
     """One connection."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, window: int | None = None) -> None:
+        """`window` is what the client takes of each answer before it asks for more."""
         host, port = address.split(":")
         self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS)
         config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
         self._h2 = h2.connection.H2Connection(config)
+        if window is not None:
+            self._h2.local_settings.initial_window_size = window
+            self._h2.local_settings.acknowledge()
         self._h2.initiate_connection()
 
     def call(

@@ -62,7 +62,7 @@ class Member:
         self.group = group
 
     def _call(self, method: str, request: Any, **options: Any) -> Any:
-        options = {"metadata": metadata(self.client_id)} | options
+        options = {"metadata": metadata(self.client_id) + self.caller.proof()} | options
         return self.caller.call(method, request, **options)
 
     def asked(self, topic: str, **fields: Any) -> service.ReceiveMessageRequest:
@@ -132,7 +132,8 @@ class Member:
             yield told
             over.wait(ANSWER_SECONDS)
 
-        stream = self.caller.stub.Telemetry(says(), metadata=metadata(self.client_id))
+        told_of = metadata(self.client_id) + self.caller.proof()
+        stream = self.caller.stub.Telemetry(says(), metadata=told_of)
         try:
             yield next(iter(stream))
         finally:

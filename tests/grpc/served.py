@@ -28,13 +28,23 @@ def running_grpc_node(directory: Path, *overrides: str) -> Iterator[tuple[LiveNo
 class Caller:
     """One channel."""
 
-    def __init__(self, address: str, **options: Any) -> None:
-        self.channel = grpc.insecure_channel(address, **options)
+    def __init__(
+        self, address: str, credentials: grpc.ChannelCredentials | None = None, **options: Any
+    ) -> None:
+        """With `credentials` over TLS."""
+        if credentials is None:
+            self.channel = grpc.insecure_channel(address, **options)
+        else:
+            self.channel = grpc.secure_channel(address, credentials, **options)
         self.stub = MessagingServiceStub(self.channel)
+
+    def proof(self) -> tuple[tuple[str, str], ...]:
+        """Return what is told with each call of who asks."""
+        return ()
 
     def call(self, method: str, request: Any, **options: Any) -> Any:
         """Call a unary method."""
-        options = {"timeout": ANSWER_SECONDS, "metadata": METADATA} | options
+        options = {"timeout": ANSWER_SECONDS, "metadata": METADATA + self.proof()} | options
         return getattr(self.stub, method)(request, **options)
 
     def send(self, *messages: definition.Message, **options: Any) -> Any:
@@ -43,7 +53,9 @@ class Caller:
     def raw(self, path: str, data: bytes, **options: Any) -> bytes:
         """Call a method by its path, with bytes."""
         call = self.channel.unary_unary(path, lambda sent: sent, lambda got: got)
-        return call(data, **{"timeout": ANSWER_SECONDS, "metadata": METADATA} | options)
+        return call(
+            data, **{"timeout": ANSWER_SECONDS, "metadata": METADATA + self.proof()} | options
+        )
 
     def close(self) -> None:
         self.channel.close()

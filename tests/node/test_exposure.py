@@ -70,13 +70,14 @@ def test_the_port_for_remoting_clients_is_open_by_permission_only() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_the_port_for_remoting_clients_is_reached_where_they_sign(protocol: str) -> None:
+def test_the_ports_for_rocketmq_s_clients_are_reached_where_they_sign(protocol: str) -> None:
     given = settings(host="127.0.0.1")
-    asks = f"remoting:{protocol}"
-    files = {"remoting_access_keys_file": "keys", "listener_security_protocol_map": (asks,)}
+    asks = f"remoting:{protocol}", f"grpc:{protocol}"
+    files = {"remoting_access_keys_file": "keys", "listener_security_protocol_map": asks}
     security = replace(given.security, **files)  # type: ignore[arg-type]
     remoting = RemotingConfig(host="0.0.0.0", port=9876)
-    check_exposure(replace(given, remoting=remoting, security=security))
+    grpc = GrpcConfig(host="0.0.0.0", port=8081)
+    check_exposure(replace(given, remoting=remoting, grpc=grpc, security=security))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])

@@ -131,6 +131,20 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
             "listener remoting is SASL_PLAINTEXT: give security.remoting_access_keys_file",
         ),
         (
+            '[security]\nlistener_security_protocol_map = ["grpc:SASL_SSL"]\n'
+            'ssl_certificate_file = "c"\nssl_key_file = "k"\n[grpc]\nport = 8081',
+            "listener grpc is SASL_SSL: give security.remoting_access_keys_file",
+        ),
+        (
+            '[security]\nlistener_security_protocol_map = ["grpc:SSL"]\n[grpc]\nport = 8081',
+            "listener grpc is SSL: give security.ssl_certificate_file and security.ssl_key_file",
+        ),
+        (
+            '[security]\nlisteners = ["grpc.connections_max_reauth_ms=1"]\n[grpc]\nport = 8081',
+            "security.listeners: 'grpc.connections_max_reauth_ms=1' has no effect: clients of"
+            " grpc sign by the access keys of security.remoting_access_keys_file",
+        ),
+        (
             '[security]\nlisteners = ["remoting.sasl_enabled_mechanisms=PLAIN"]\n'
             "[remoting]\nport = 9876",
             "security.listeners: 'remoting.sasl_enabled_mechanisms=PLAIN' has no effect: clients of"

@@ -180,7 +180,7 @@ MUTANTS = (
         "a client that asks for a name is not looked for in lists of revoked certificates",
         (
             "node/access/certificates.py",
-            "        by_name[name] = _context(settings, path, path)",
+            "        by_name[name] = _context(settings, path, path, application)",
             '        by_name[name] = _context(replace(settings, ssl_revocation_file=""), path, path)',
         ),
         (

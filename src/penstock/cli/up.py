@@ -12,9 +12,8 @@ from penstock.cli.values import directory
 NODES_MAX = 50
 """With more, ports would collide: each node has three, a hundred apart."""
 REPLICAS_DEFAULT = 3
-ROCKETMQ, OPEN_ROCKETMQ = ("remoting.port=9876",), ("grpc.port=8081",)
-"""The ports of RocketMQ's name servers and of its proxy: clients look for a cluster by either.
-Clients of the second can not say who they are, so a closed cluster does not have it."""
+ROCKETMQ = "remoting.port=9876", "grpc.port=8081"
+"""The ports of RocketMQ's name servers and of its proxy: clients look for a cluster by either."""
 
 
 def run_up(
@@ -58,7 +57,7 @@ def run_up(
 
     _check_range("--port", port, 1, nodes, nodes - 1 + (HA_PORT_DISTANCE if nodes > 1 else 0))
     _check_range("--metrics-port", metrics_port, 0, nodes, nodes - 1)
-    ports = (*ROCKETMQ, *(() if secure else OPEN_ROCKETMQ)) if rocketmq else ()
+    ports = ROCKETMQ if rocketmq else ()
     plan = Plan(
         directory=data,
         nodes=nodes,

@@ -52,7 +52,7 @@ class Front(Protocol):
 
 
 class GrpcClient:
-    """Who is at the other end of a connection."""
+    """Who is at the other end of a connection: one for each user of it."""
 
     __slots__ = (
         "_client_id",
@@ -65,12 +65,14 @@ class GrpcClient:
         "software",
     )
 
-    def __init__(self, front: Front, host: str, mute: Callable[[int | None], None]) -> None:
-        """`mute` is that of its connection."""
+    def __init__(
+        self, front: Front, host: str, mute: Callable[[int | None], None], principal: str = ""
+    ) -> None:
+        """`mute` is that of its connection; without a principal it is anonymous."""
         self.front = front
         self.broker = front.broker
         self.host = host
-        self.principal = ANONYMOUS
+        self.principal = principal or ANONYMOUS
         self.software = ("", "")
         """As its last call told it."""
         self.buckets: ClientBuckets | None = None

@@ -22,9 +22,7 @@ class GrpcConfig:
     """Where RocketMQ's gRPC clients, those of 5.x, reach a node."""
 
     host: Annotated[str, MinLen(1)] = "127.0.0.1"
-    """Address the port for RocketMQ's gRPC clients binds; `0.0.0.0` for every interface. These
-    clients are not asked who they are, so where other machines reach it
-    `security.open_listeners=grpc` has to permit it."""
+    """Address the port for RocketMQ's gRPC clients binds; `0.0.0.0` for every interface."""
 
     port: Annotated[int, Ge(0), Le(_PORT_MAX)] = 0
     """Port for RocketMQ's gRPC clients; 0: none. Give every node one: clients do not reach what is

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.base.ports import Buffer
-from penstock.grpc.answers import NOT_GRPC, status_alone
+from penstock.grpc.answers import HEAD, NOT_GRPC, OK, prefixed, status_alone
 from penstock.grpc.call import Call, Wire
 from penstock.grpc.client import GrpcClient
 from penstock.grpc.config import LISTENER_NAME
-from penstock.grpc.errors import CallFault
+from penstock.grpc.error_map import status_of
+from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.metadata import is_grpc, read_head
+from penstock.grpc.proto.messages import Answer
 from penstock.grpc.statuses import GrpcStatus
 from penstock.http2.connection import ServerConnection
 from penstock.http2.hpack import Header
@@ -34,6 +36,7 @@ from penstock.net.admission.other_ports import OtherConnection
 from penstock.net.errors import CloseKind
 from penstock.net.sockets import has_hung_up
 from penstock.net.turn_share import Sent
+from penstock.protobuf.codec import encode
 
 if TYPE_CHECKING:
     from penstock.base.ports import Cancellable
@@ -61,6 +64,16 @@ class Kept(Protocol):
         """Count what is held; whether that is too much."""
 
 
+class CallGuard(Protocol):
+    """Watches a connection whose client has to say with each call who it is."""
+
+    def user_of(self, headers: list[Header]) -> str:
+        """Return the principal of a call with these headers. Raises Refused, CallFault."""
+
+    def is_late(self) -> bool:
+        """Whether what the client has proved does not hold any more; asked once a second."""
+
+
 class GrpcConnection(OtherConnection):
     """See the module."""
 
@@ -69,9 +82,13 @@ class GrpcConnection(OtherConnection):
         self._kept = kept
         self.client_host = host
         self.listener_name = LISTENER_NAME
+        self.guard: CallGuard | None = None
+        """Asked before each call, where clients have to say who they are."""
         self.is_closed = False
         self.core = ServerConnection(self, front.limits, front.broker.clock.monotonic_ms)
-        self._client = GrpcClient(front, host, self.mute)
+        self.principal = ""
+        self._clients: dict[str, GrpcClient] = {}
+        """By their principals; the guard has a bound for them."""
         self._wire = Wire(self.core, self.write_soon)
         self._shared = shared
         self._transport = cast("asyncio.Transport", None)
@@ -81,6 +98,11 @@ class GrpcConnection(OtherConnection):
         self._is_writing_soon = False
         self._held = 0
         self._last_tick = self._over_tick = shared.tick()
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether the client has yet to prove who it is."""
+        return self.guard is not None and not self.principal
 
     # --- the transport's side ------------------------------------------------------------------
 
@@ -102,12 +124,15 @@ class GrpcConnection(OtherConnection):
         self._account()
         self._kept.starved.pop(self, None)
         # Each refers to the other: all would stay until all objects are gone through.
-        self._client.gone()
+        for client in self._clients.values():
+            client.gone()
+        self._clients.clear()
         self.core, self._wire = cast("ServerConnection", None), cast("Wire", None)
         if self in self._kept.connections:
             del self._kept.connections[self]
             self._shared.stats.connections -= 1
             self._shared.gone(self)
+        self.guard = None  # who has not proved it until here never has
 
     def eof_received(self) -> bool:
         """Close when the client has sent its last byte: it takes no answers any more."""
@@ -277,6 +302,9 @@ class GrpcConnection(OtherConnection):
         if idle and tick - self._last_tick > idle and not self._paused:
             self.abort(CloseKind.IDLE)
             return
+        if self.guard is not None and self.guard.is_late():
+            self.end(CloseKind.AUTHENTICATION)
+            return
         if not self._paused & _QUOTA:  # what is not read can not become whole
             self.core.sweep()
         self._write()
@@ -290,6 +318,16 @@ class GrpcConnection(OtherConnection):
                 stream.call.end(GrpcStatus.UNAVAILABLE, "the node stops")
         self.core.drain()
         self._write()
+
+    def end(self, kind: CloseKind) -> None:
+        """End it behind what is ready to be sent, and count why."""
+        if self.is_closed or self._transport.is_closing():
+            return
+        self.drain()
+        if not self._transport.is_closing():
+            self._over_tick = self._shared.tick()
+            self._transport.close()
+        self._shared.stats.closed[kind] += 1
 
     def abort(self, kind: CloseKind = CloseKind.SHUTDOWN) -> None:
         """End it at once and count why."""
@@ -306,27 +344,43 @@ class GrpcConnection(OtherConnection):
             self.core.answer(stream, NOT_GRPC, is_end=True)
             return
         try:
+            client = self._client_of(headers)
             head = read_head(headers)
             method = self._front.method(head.method)
         except CallFault as fault:
             self._refuse(stream, fault)
             return
+        except Refused as refused:
+            self._front.refusals[refused.code] += 1
+            self.core.answer(stream, HEAD)
+            self.core.send(stream, prefixed(encode(Answer(status=status_of(refused)))))
+            self.core.end(stream, OK)
+            return
         self._front.requests[method.name] += 1
-        stream.call = Call(self._wire, stream, head, method, self._client)
+        stream.call = Call(self._wire, stream, head, method, client)
+
+    def _client_of(self, headers: list[Header]) -> GrpcClient:
+        """Return who makes a call. Raises Refused, CallFault."""
+        user = self.principal if self.guard is None else self.guard.user_of(headers)
+        client = self._clients.get(user)
+        if client is None:
+            client = GrpcClient(self._front, self.client_host, self.mute, user)
+            self._clients[user] = client
+        return client
 
     def on_data(self, stream: Stream, data: Buffer) -> None:
         """Pass on a part of a call's body."""
-        call: Call = stream.call
-        if call.is_over:
+        call: Call | None = stream.call
+        if call is None or call.is_over:
             self.core.consume(stream, len(data))
         else:
             self._guarded(call, lambda: call.take(data))
 
     def on_end(self, stream: Stream) -> None:
         """Handle a call that its client has sent."""
-        call: Call = stream.call
+        call: Call | None = stream.call
         self._shared.stats.frames += 1
-        if not call.is_over:
+        if call is not None and not call.is_over:
             self._guarded(call, call.take_end)
             call.limit()
 

@@ -48,7 +48,8 @@ _SLOW_TICKS_MIN = 2
 
 log = logging.getLogger(__name__)
 
-_Protocol = Connection | TlsSide | OtherConnection
+_Served = Connection | OtherConnection
+_Protocol = _Served | TlsSide
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -267,23 +268,26 @@ class Listener:
             self._count_out(protocol)
 
     def _protocol(self, name: str, host: str) -> _Protocol:
-        other = self.others.get(name)
-        if other is not None:
-            return other.connect(host, self._shared())
         door = self.doors.get(name)
         if door is None or door.context is None:
-            connection = Connection(self._context, host, name)
+            connection = self._connection(name, host)
             if door is not None:
                 door.admit(connection)
             return connection
         return TlsSide(
             self._tls,
             host,
-            door.context,
+            door,
             listener_name=name,
             on_open=partial(self._open_behind_tls, door),
             on_gone=self._count_out,
         )
+
+    def _connection(self, name: str, host: str) -> _Served:
+        other = self.others.get(name)
+        if other is None:
+            return Connection(self._context, host, name)
+        return other.connect(host, self._shared())
 
     def _shared(self) -> Shared:
         context = self._context
@@ -293,14 +297,15 @@ class Listener:
             self.stats,
             context.buffers,
             lambda: context.tick,
-            self._count_out,
+            self._other_gone,
         )
 
-    def _open_behind_tls(self, door: Door, side: TlsSide) -> Connection:
+    def _open_behind_tls(self, door: Door, side: TlsSide) -> _Served:
         assert side.transport is not None, "the handshake is over"
         self._keeper.giving_way.left(side)
-        connection = Connection(self._context, side.client_host, side.listener_name)
+        connection = self._connection(side.listener_name, side.client_host)
         connection.certificate = side.certificate
+        side.transport.protocol = connection  # it may write at once, and be told that it waits
         connection.connection_made(side.transport)
         door.admit(connection)
         self._keeper.giving_way.arrived(connection, side.began_tick)
@@ -309,7 +314,7 @@ class Listener:
 
     def _note_proof(self, client: Client) -> None:
         """Remember the address of a client that has proved who it is at a door."""
-        is_open = isinstance(client, Connection) and client.listener_name in self.doors
+        is_open = isinstance(client, _Served) and client.listener_name in self.doors
         if is_open and not client.is_unproven:
             self._tls.addresses.proved(client.client_host, self._context.tick)
 
@@ -321,9 +326,12 @@ class Listener:
     def _served(self) -> list[Connection | OtherPort]:
         return [*self.connections, *self.others.values()]
 
+    def _other_gone(self, client: Client) -> None:
+        self._note_proof(client)
+        self._count_out(client)
+
     def _on_gone(self, connection: Connection) -> None:
-        self._note_proof(connection)
-        self._count_out(connection)
+        self._other_gone(connection)
         if self._on_close is not None:
             self._on_close(connection)
 

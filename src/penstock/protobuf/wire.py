@@ -77,6 +77,9 @@ def signed(value: int) -> int:
 
 def add_varint(out: bytearray, value: int) -> None:
     """Append an int64 as protobuf has it: a negative number takes ten bytes."""
+    if 0 <= value < 0x80:  # most of them
+        out.append(value)
+        return
     value &= _INT64_SPAN - 1
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -18,6 +18,8 @@ def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
 
     Raises CorruptBatch when the number does not end below `end` or within 10 bytes.
     """
+    if at < end and data[at] < 0x80:  # most of them
+        return (data[at] >> 1) ^ -(data[at] & 1), at + 1
     raw = shift = 0
     for position in range(at, min(end, at + VARINT_BYTES_MAX)):
         byte = data[position]

@@ -24,6 +24,7 @@ It deliberately does not know compression, topics and queues.
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -56,6 +57,8 @@ _LEFT_OUT_BYTES: Final = told_bytes(LEFT_OUT, "99999999")
 _BASE64: Final = ".b64"
 _TIME_DIGITS_MAX: Final = 18
 """Fewer than an int64 may have."""
+_HOST_CHARS_MAX: Final = 64
+"""Of an address and a port. What is longer is none, and nothing that is remembered."""
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 _NAME_OF: Final = {header: name for name, header in HEADER_OF.items()} | {GROUP_HEADER: GROUP}
 _SYSTEM: Final = KEPT | NOT_KEPT | HEADER_OF.keys() | {GROUP}
@@ -188,6 +191,8 @@ def _fitting(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _int32(text: str) -> int:
     """Return the number in a header of the front's; 0 if anyone has written none there."""
+    if not text:
+        return 0
     try:
         number = int(text) if len(text) <= len(str(_INT32_MIN)) else 0
     except ValueError:
@@ -206,6 +211,12 @@ def _host_text(host: Host) -> str:
 
 
 def _host_of(text: str) -> Host:
+    return _read_host(text) if 0 < len(text) <= _HOST_CHARS_MAX else NO_HOST
+
+
+@lru_cache(maxsize=1_024)
+def _read_host(text: str) -> Host:
+    """Return a host; there are few, and reading one takes microseconds."""
     address, _, port = text.partition(" ")
     try:
         packed = ip_address(address).packed

@@ -38,10 +38,12 @@ from penstock.cli.launch.ports import why_unusable
 from penstock.cli.launch.probe import Login, LoginRefused, brokers_seen
 from penstock.cli.launch.secured import DIRECTORY as SECURITY_DIRECTORY
 from penstock.cli.launch.secured import USER, Secured, check_closed, secured
+from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.node.access.exposure import check_exposure
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.node.settings.sources import parse_overrides
+from penstock.remoting.config import LISTENER_NAME
 from penstock.runtime.io.end_signals import end_signals
 
 PROBE_INTERVAL_SECONDS = 0.1
@@ -139,8 +141,8 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     directory = plan.directory.absolute() / f"node-{broker_id}"
     make_directories(directory)
     metrics_port = plan.metrics_port + number if plan.metrics_port else 0
-    has_remoting = _has_remoting(plan)
-    if files is not None and has_remoting:
+    signed = _signed(plan)
+    if files is not None and signed:
         files.make_access_keys()
     overrides = [
         f"node.broker_id={broker_id}",
@@ -149,7 +151,7 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
         f"node.metrics_port={metrics_port}",
         f"node.data_directories={directory / 'data'}",
         *_cluster_overrides(plan, number),
-        *(files.overrides(broker_id, has_remoting=has_remoting) if files else ()),
+        *(files.overrides(broker_id, signed=signed) if files else ()),
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
@@ -181,14 +183,12 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     return broker_id, directory, settings
 
 
-def _has_remoting(plan: Plan) -> bool:
-    """Whether the nodes get a port for RocketMQ's clients."""
+def _signed(plan: Plan) -> list[str]:
+    """Return the listeners for RocketMQ's clients that the nodes get, the last word counts."""
     ports = {
-        value
-        for section, key, value in parse_overrides(plan.overrides)
-        if (section, key) == ("remoting", "port")
+        section: value for section, key, value in parse_overrides(plan.overrides) if key == "port"
     }
-    return bool(ports - {"0"})
+    return [name for name in (LISTENER_NAME, GRPC) if ports.get(name, "0") != "0"]
 
 
 def _cluster_overrides(plan: Plan, number: int) -> list[str]:
@@ -267,9 +267,9 @@ class _Launcher:
         how = "" if self._files is None else f" {self._files.told()}"
         prepared = [settings for *_, settings in self._prepared]
         how += _told("rocketmq", [one for each in prepared for one in each.remoting.told()])
-        if self._files is not None and any(each.remoting.port for each in prepared):
-            how += f" access-keys-file={shlex.quote(str(self._files.access_keys_file))}"
         how += _told("grpc", [one for each in prepared for one in each.grpc.told()])
+        if self._files is not None and _signed(self._plan):
+            how += f" access-keys-file={shlex.quote(str(self._files.access_keys_file))}"
         with contextlib.suppress(OSError):
             print(f"ready bootstrap={addresses}{how}", flush=True)
 

@@ -22,7 +22,7 @@ import shutil
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.cli.launch.node_files import write_private
 from penstock.cli.launch.probe import Login
+from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.node.access.files import check_private, read_private
 from penstock.node.settings.security_config import SecurityProtocol
 from penstock.node.settings.settings import NodeSettings
@@ -87,14 +88,17 @@ class Secured:
         files = {"ca": self.authority_file, "user": USER, "password-file": self.password_file}
         return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in files.items())
 
-    def overrides(self, broker_id: int, *, has_remoting: bool) -> list[str]:
-        """Return the settings that close a node, and its port for RocketMQ's clients."""
+    def overrides(self, broker_id: int, *, signed: Sequence[str]) -> list[str]:
+        """Return the settings that close a node.
+
+        `signed` are its listeners for RocketMQ's clients.
+        """
         certificate = self._certificate_file(broker_id)
-        listeners = (FIRST_LISTENER, LISTENER_NAME) if has_remoting else (FIRST_LISTENER,)
+        listeners = FIRST_LISTENER, *signed
         protocols = ",".join(f"{name}:{SecurityProtocol.SASL_SSL}" for name in listeners)
         keys = f"security.remoting_access_keys_file={self.access_keys_file}"
         return [
-            *((keys,) if has_remoting else ()),
+            *((keys,) if signed else ()),
             f"security.listener_security_protocol_map={protocols}",
             f"security.ssl_certificate_file={certificate}",
             f"security.ssl_key_file={certificate}",
@@ -176,8 +180,11 @@ def check_closed(settings: NodeSettings) -> None:
     security, access = settings.security, settings.access
     protocol = security.protocols().get(FIRST_LISTENER, SecurityProtocol.PLAINTEXT)
     mechanisms = security.of_listener(FIRST_LISTENER).sasl_enabled_mechanisms
-    of_remoting = security.protocols().get(LISTENER_NAME, SecurityProtocol.PLAINTEXT)
-    is_signed = not settings.remoting.port or of_remoting is SecurityProtocol.SASL_SSL
+    is_signed = all(
+        security.protocols().get(name) is SecurityProtocol.SASL_SSL
+        for name, port in ((LISTENER_NAME, settings.remoting.port), (GRPC, settings.grpc.port))
+        if port
+    )
     for setting, is_as_wanted in (
         (
             "security.listener_security_protocol_map",
@@ -186,7 +193,6 @@ def check_closed(settings: NodeSettings) -> None:
         ("security.sasl_enabled_mechanisms", MECHANISM in mechanisms),
         ("access.authorizer", access.authorizer is AuthoriserKind.ACL),
         ("access.super_users", PRINCIPAL in access.super_users),
-        ("grpc.port", not settings.grpc.port),
         ("access.allow_everyone_if_no_acl_found", not access.allow_everyone_if_no_acl_found),
     ):
         if not is_as_wanted:

@@ -52,6 +52,19 @@ _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
 _DIGITS_MAX: Final = 18
 _ONE_BYTE: Final = 0x80
+_NUMBERS: Final = 19
+"""Of fields of system properties, which have more than any other message here."""
+
+
+def _heads(number: int) -> tuple[bytes, ...]:
+    """Return what is before a short text, or message, of each length."""
+    head = bytearray()
+    add_varint(head, number << 3 | LENGTH)
+    return tuple(bytes(head) + bytes((size,)) for size in range(_ONE_BYTE))
+
+
+_HEADS: Final = tuple(map(_heads, range(_NUMBERS)))
+"""By the numbers of fields."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
 and a topic may permit Kafka's producers any time."""
@@ -161,11 +174,11 @@ def _text_of(host: Host) -> bytes:
 
 def _add(out: bytearray, number: int, data: bytes | bytearray) -> None:
     """Append a field of the type LENGTH."""
-    add_varint(out, number << 3 | LENGTH)
     size = len(data)
     if size < _ONE_BYTE:
-        out.append(size)
+        out += _HEADS[number][size]
     else:
+        add_varint(out, number << 3 | LENGTH)
         add_varint(out, size)
     out += data
 
@@ -177,10 +190,16 @@ def _add_number(out: bytearray, number: int, value: int) -> None:
 
 def _add_time(out: bytearray, number: int, ms: int) -> None:
     """Append a Timestamp, or a Duration: both are seconds and nanoseconds."""
+    _add(out, number, _time_of(ms))
+
+
+@lru_cache(maxsize=256)
+def _time_of(ms: int) -> bytes:
+    """Return a time; messages of a batch share many."""
     seconds, rest = divmod(ms, 1_000)
     time = bytearray()
     if seconds:
         _add_number(time, 1, seconds)
     if rest:
         _add_number(time, 2, rest * 1_000_000)
-    _add(out, number, time)
+    return bytes(time)

@@ -24,12 +24,23 @@ class OtherConnection(asyncio.BufferedProtocol, ABC):
 
     client_host: str
     listener_name: str
-    is_unproven = False
-    """Whether its client has yet to prove who it is; nobody is asked at such a port."""
+    certificate = b""
+    """The client's certificate (DER), which TLS has checked; empty if there is none."""
+    principal: str
+    """Who the client is; empty while that is unknown."""
+
+    @property
+    @abstractmethod
+    def is_unproven(self) -> bool:
+        """Whether its client has yet to prove who it is."""
 
     @abstractmethod
     def abort(self, kind: CloseKind) -> None:
         """End it at once and count why."""
+
+    @abstractmethod
+    def end(self, kind: CloseKind) -> None:
+        """End it behind what is ready to be sent, and count why."""
 
 
 class Shared(NamedTuple):

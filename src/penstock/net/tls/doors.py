@@ -7,10 +7,7 @@ A listener without a door serves everybody at once. Others have one for each of 
 
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from penstock.net.connection import Connection
+from typing import Any, NamedTuple
 
 TlsContext = Callable[[], ssl.SSLContext]
 """Returns the context for the next handshake: certificates may be renewed."""
@@ -20,6 +17,8 @@ class Door(NamedTuple):
     """The door of one listener."""
 
     context: TlsContext | None
-    admit: Callable[["Connection"], None]
-    """Called with each connection before its first frame; it may set `principal` and `guard`.
-    Behind TLS the connection is open, and may be ended."""
+    admit: Callable[[Any], None]
+    """Called with each connection, of the kind that its port has, before its first frame; it may
+    set `principal` and `guard`. Behind TLS the connection is open, and may be ended."""
+    application: str = ""
+    """What clients have to agree on by ALPN (RFC 7301); empty: nothing is asked."""

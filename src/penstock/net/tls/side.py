@@ -14,6 +14,7 @@ reading never has to wait for writing.
 """
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -23,11 +24,12 @@ from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
 from penstock.net.sockets import has_hung_up
 from penstock.net.tls.addresses import Addresses
-from penstock.net.tls.doors import TlsContext
+from penstock.net.tls.doors import Door
 from penstock.net.tls.handshakes import Handshakes
 from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
 
 if TYPE_CHECKING:
+    from penstock.net.admission.other_ports import OtherConnection
     from penstock.net.connection import Connection
 
 WINDOW_BYTES = 256 << 10
@@ -108,10 +110,10 @@ class TlsSide(asyncio.BufferedProtocol):
         self,
         ports: TlsPorts,
         host: str,
-        context: TlsContext,
+        door: Door,
         *,
         listener_name: str,
-        on_open: Callable[["TlsSide"], "Connection"],
+        on_open: Callable[["TlsSide"], "Connection | OtherConnection"],
         on_gone: Callable[["TlsSide"], None],
     ) -> None:
         """`on_open` makes the connection; `on_gone` is called if it came to none."""
@@ -120,7 +122,9 @@ class TlsSide(asyncio.BufferedProtocol):
         self.began_tick = ports.ticks()
         self._ports = ports
         self._handshakes = ports.handshakes_of(listener_name)
-        self._context = context
+        assert door.context is not None, "a door with TLS"
+        self._context = door.context
+        self._application = door.application
         self._on_open = on_open
         self._on_gone = on_gone
         self._raw = cast("asyncio.Transport", None)
@@ -130,7 +134,7 @@ class TlsSide(asyncio.BufferedProtocol):
         self._tls: ssl.SSLObject | None = None
         self._kept = b""
         """Bytes from the socket that OpenSSL has not got."""
-        self._connection: Connection | None = None
+        self._connection: Connection | OtherConnection | None = None
         self.transport: TlsTransport | None = None
 
     @property
@@ -247,8 +251,18 @@ class TlsSide(asyncio.BufferedProtocol):
             self._end(CloseKind.TLS_FAILED, error.reason or "no handshake")
             return
         self._send()
+        if self._application and self._tls.selected_alpn_protocol() != self._application:
+            self._say_goodbye()
+            self._end(CloseKind.TLS_FAILED, f"the client does not speak {self._application}")
+            return
         self._handshakes.leave(self, is_open=True)
         self._open()
+
+    def _say_goodbye(self) -> None:
+        assert self._tls is not None, "a handshake is over"
+        with contextlib.suppress(ssl.SSLError):  # the other side's word is not waited for
+            self._tls.unwrap()
+        self._send()
 
     def _open(self) -> None:
         assert self._tls is not None, "a handshake is over"

@@ -1,23 +1,30 @@
 """TLS of one listener: its context, made of files.
 
 TLS 1.2 is the least version, renegotiation and compression are off, and the server chooses among
-OpenSSL's default ciphers. A key with a password is refused: nobody is there to type it.
+OpenSSL's default ciphers; for HTTP/2 among those that its document permits. A key with a password
+is refused: nobody is there to type it.
 
 A certificate that is chosen by name comes in a context of its own, with the same authorities and
 lists of revoked certificates, since OpenSSL asks the chosen context for them.
 
 Source: RFC 6066 section 3 (names), RFC 5280 section 5 (lists); RFC 9325 (recommendations for TLS);
+RFC 7301 (ALPN), RFC 9113 section 9.2.2 and its appendix A (ciphers that HTTP/2 does not permit);
 Kafka `DefaultSslEngineFactory` for PEM.
 """
 
 import ssl
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from penstock.base.errors import ConfigError
 from penstock.node.access.files import check_private
 from penstock.node.settings.security_config import SecurityConfig
 
+HTTP2: Final = "h2"
+"""By ALPN."""
+_HTTP2_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: a client may end a connection that has others."""
 _ASKS = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -37,24 +44,34 @@ def tls_files(settings: SecurityConfig) -> tuple[str, ...]:
     return tuple(path for path in files if path)
 
 
-def tls_context(settings: SecurityConfig) -> ssl.SSLContext:
-    """Return the context of a listener. Raises ConfigError."""
+def tls_context(settings: SecurityConfig, application: str = "") -> ssl.SSLContext:
+    """Return the context of a listener. Raises ConfigError.
+
+    `application` is the protocol to be agreed on by ALPN, where there is one.
+    """
     check_private("security.ssl_key_file", settings.ssl_key_file)
-    context = _context(settings, settings.ssl_certificate_file, settings.ssl_key_file)
+    files = settings.ssl_certificate_file, settings.ssl_key_file
+    context = _context(settings, *files, application)
     by_name: dict[str, ssl.SSLContext] = {}
     for name, path in settings.server_names().items():
         check_private("security.ssl_server_names", path)
-        by_name[name] = _context(settings, path, path)
+        by_name[name] = _context(settings, path, path, application)
     if by_name:
         context.sni_callback = partial(_use_named, by_name)
     return context
 
 
-def _context(settings: SecurityConfig, certificate: str, key: str) -> ssl.SSLContext:
+def _context(
+    settings: SecurityConfig, certificate: str, key: str, application: str
+) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    if application:
+        context.set_alpn_protocols([application])
+    if application == HTTP2:
+        context.set_ciphers(_HTTP2_CIPHERS)
     used = [certificate, key]
     try:
         # An empty password keeps an encrypted key from asking for one on the terminal.

@@ -7,22 +7,24 @@ once a second: has a file changed? ─► read it again; a broken one is said, a
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.access.bearer import CheckToken
 from penstock.access.delegation import TokenSecrets
 from penstock.access.mapping import parse_rules
 from penstock.access.sasl import OAUTHBEARER
+from penstock.access.signatures import AccessKeys
 from penstock.access.tokens import token_checker
 from penstock.base.endpoints import PAGES_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Cancellable
 from penstock.controller.commands.access import AlterScram
 from penstock.controller.metadata.image import ClusterImage
+from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.kafka.sasl.doors import certificate_door, sasl_door
 from penstock.kafka.sasl.session import SaslPorts
 from penstock.net.tls.doors import Door, TlsContext
-from penstock.node.access.certificates import tls_context, tls_files
+from penstock.node.access.certificates import HTTP2, tls_context, tls_files
 from penstock.node.access.files import Watched
 from penstock.node.access.provider_keys import FetchedKeys, read_keys
 from penstock.node.access.token_logins import TokenLogins, read_token_secrets
@@ -36,6 +38,9 @@ from penstock.node.access.users import (
 from penstock.node.machine import Machine
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 from penstock.remoting.config import LISTENER_NAME
+
+if TYPE_CHECKING:
+    from penstock.remoting.signed import SignedPorts
 
 LOOK_MS = 1_000
 
@@ -53,6 +58,8 @@ class NodeDoors:
             image, self.token_secrets, machine.clock.wall_ms, machine.randomness
         )
         self._secrets: Watched[TokenSecrets] | None = None
+        self._access_keys: Watched[AccessKeys] | None = None
+        """Of all who sign, by either protocol."""
         self._clock = machine.clock
         self._scheduler = machine.scheduler
         self._randomness = machine.randomness
@@ -99,34 +106,46 @@ class NodeDoors:
             fetched.stop()
 
     def _door(self, name: str, protocol: SecurityProtocol, security: SecurityConfig) -> Door:
-        context = self._context(name, security) if protocol.has_tls else None
-        if protocol.has_sasl and name == LISTENER_NAME:
-            return self._signed_door(context, security)
-        if protocol.has_sasl:
-            return sasl_door(context, self._sasl(name, security))
-        assert context is not None, "a listener without TLS and SASL has no door"
-        return certificate_door(context, parse_rules(security.ssl_principal_mapping_rules))
+        application = HTTP2 if name == GRPC else ""
+        context = self._context(name, security, application) if protocol.has_tls else None
+        if protocol.has_sasl and name in {LISTENER_NAME, GRPC}:
+            door = self._signed_door(name, context, security)
+        elif protocol.has_sasl:
+            door = sasl_door(context, self._sasl(name, security))
+        else:
+            assert context is not None, "a listener without TLS and SASL has no door"
+            door = certificate_door(context, parse_rules(security.ssl_principal_mapping_rules))
+        return door._replace(application=application)
 
-    def _signed_door(self, context: TlsContext | None, security: SecurityConfig) -> Door:
-        """Return the door of remoting clients, who sign their requests."""
-        from penstock.remoting.signed import (  # noqa: PLC0415  nothing of it without the port
-            SignedPorts,
-            signed_door,
-        )
+    def _signed_door(self, name: str, context: TlsContext | None, security: SecurityConfig) -> Door:
+        """Return the door of RocketMQ's clients, who sign what they ask for."""
+        from penstock.remoting.signed import signed_door  # noqa: PLC0415  only with the port
+
+        ports = self._signed_ports(security)
+        if name == LISTENER_NAME:
+            return signed_door(context, ports)
+        from penstock.grpc.signed import signed_calls_door  # noqa: PLC0415  only with the port
+
+        return signed_calls_door(context, ports, self._clock)
+
+    def _signed_ports(self, security: SecurityConfig) -> "SignedPorts":
+        from penstock.remoting.signed import SignedPorts  # noqa: PLC0415  only with the port
 
         path = security.remoting_access_keys_file
-        watched = Watched("access keys of remoting clients", (path,), lambda: access_keys(path))
-        self._watched.append(watched)
-        ports = SignedPorts(
+        if self._access_keys is None:
+            self._access_keys = Watched("access keys", (path,), lambda: access_keys(path))
+            self._watched.append(self._access_keys)
+        watched = self._access_keys
+        return SignedPorts(
             keys=lambda: watched.value,
             scheduler=self._scheduler,
             failed_ms=security.connection_failed_authentication_delay_ms,
         )
-        return signed_door(context, ports)
 
-    def _context(self, name: str, security: SecurityConfig) -> TlsContext:
+    def _context(self, name: str, security: SecurityConfig, application: str) -> TlsContext:
         files = tls_files(security)
-        watched = Watched(f"TLS of listener {name}", files, lambda: tls_context(security))
+        load = partial(tls_context, security, application)
+        watched = Watched(f"TLS of listener {name}", files, load)
         self._watched.append(watched)
         return lambda: watched.value
 

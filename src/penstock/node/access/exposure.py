@@ -25,11 +25,6 @@ from penstock.node.settings.security_config import SecurityConfig, SecurityProto
 from penstock.node.settings.settings import NodeSettings
 from penstock.remoting.config import LISTENER_NAME
 
-_SIGNED = (
-    f"give it security.listener_security_protocol_map={LISTENER_NAME}:SASL_SSL and"
-    " security.remoting_access_keys_file"
-)
-
 
 def check_exposure(settings: NodeSettings) -> None:
     """Raise ConfigError if other machines reach a listener that asks nobody who they are."""
@@ -52,14 +47,13 @@ def _check_side_door(settings: NodeSettings) -> None:
     others = FIRST_LISTENER, *(one.name for one in settings.node.named_listeners())
     if not all(asks_clients(security, name) for name in others):
         return
-    for name, port, instead in (
-        (LISTENER_NAME, settings.remoting.port, _SIGNED),
-        (GRPC, settings.grpc.port, "leave grpc.port out, since its clients can not say it"),
-    ):
+    for name, port in ((LISTENER_NAME, settings.remoting.port), (GRPC, settings.grpc.port)):
         if port and not (name in security.open_listeners or asks_clients(security, name)):
             raise ConfigError(
                 f"listener {name} lets in everybody, while Kafka's clients have to prove who they"
-                f" are: {instead}, or permit it with security.open_listeners={name}"
+                f" are: give it security.listener_security_protocol_map={name}:SASL_SSL and"
+                " security.remoting_access_keys_file, or permit it with"
+                f" security.open_listeners={name}"
             )
 
 

@@ -17,6 +17,7 @@ from penstock.access.scram import HASHES
 from penstock.access.tokens import KINDS, TokenRules
 from penstock.base.endpoints import PAGES_LISTENER
 from penstock.base.errors import ConfigError
+from penstock.grpc.config import LISTENER_NAME as GRPC_LISTENER
 from penstock.remoting.config import LISTENER_NAME as REMOTING_LISTENER
 
 FilePath = Annotated[str, MaxLen(4096)]
@@ -62,9 +63,9 @@ class SecurityConfig:
     listener_security_protocol_map: tuple[str, ...] = ()
     """Protocols of listeners, each as `NAME:PROTOCOL` with `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or
     `SASL_SSL`; `kafka` is the listener of `node.host` and `node.port`. A listener that is not named
-    here is `PLAINTEXT`: everybody is let in, and nobody is known. For `remoting`, the listener of
-    RocketMQ's clients, SASL means that they sign their requests by access keys. `metrics` is the
-    HTTP port, `PLAINTEXT` or `SSL`."""
+    here is `PLAINTEXT`: everybody is let in, and nobody is known. For `remoting` and `grpc`, the
+    listeners of RocketMQ's clients, SASL means that they sign their requests by access keys.
+    `metrics` is the HTTP port, `PLAINTEXT` or `SSL`."""
 
     open_listeners: tuple[str, ...] = ()
     """Listeners that may let in everybody although other machines reach them, by name, as in
@@ -127,9 +128,9 @@ class SecurityConfig:
     read it; read again when it changes. Without it there are no delegation tokens."""
 
     remoting_access_keys_file: FilePath = ""
-    """Access keys of RocketMQ's clients, a line each as `user:secret`, the secret of 16 characters
-    or more; a user may have two, while clients change to a new one. Refused if everybody can read
-    it; read again when it changes."""
+    """Access keys of RocketMQ's clients of both protocols, a line each as `user:secret`, the secret
+    of 16 characters or more; a user may have two, while clients change to a new one. Refused if
+    everybody can read it; read again when it changes."""
 
     sasl_oauthbearer_jwks_file: FilePath = ""
     """Public keys of the identity provider (JWKS) that tokens of OAUTHBEARER are checked by; read
@@ -263,7 +264,7 @@ class SecurityConfig:
             )
         if protocol.has_tls and self.ssl_client_auth != "none" and not self.ssl_authority_file:
             raise ConfigError(f"{say} and asks for certificates: give security.ssl_authority_file")
-        if protocol.has_sasl and name != REMOTING_LISTENER:
+        if protocol.has_sasl and name not in {REMOTING_LISTENER, GRPC_LISTENER}:
             self._check_sasl(say, protocol)
         elif protocol.has_sasl and not self.remoting_access_keys_file:
             raise ConfigError(f"{say}: give security.remoting_access_keys_file")

@@ -44,7 +44,8 @@ from penstock.storage.config import LogConfig
 from penstock.tier.config import TierConfig
 from penstock.transactions.config import TransactionConfig
 
-_SASL_OF_REMOTING = (f"{LISTENER_NAME}.sasl_", f"{LISTENER_NAME}.connections_max_reauth_ms")
+_NOT_OF_SIGNED = ("sasl_", "connections_max_reauth_ms")
+"""What those who sign have not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,22 +141,14 @@ class NodeSettings:
                 f"node.listeners names {len(named)} listeners: {LISTENERS_MAX} is the most, and"
                 f" {name}.port is one of them"
             )
-        if name == LISTENER_NAME:
-            self._check_signed()
-            return
-        own = {one for one in self.security.listeners if one.startswith(f"{name}.")}
-        if name in self.security.protocols() or own:
-            raise ConfigError(
-                f"security: clients of the listener {name} can not say who they are, and"
-                " it has no TLS: leave it out, and bind it where only those come who may"
-            )
+        self._check_signed(name)
 
-    def _check_signed(self) -> None:
+    def _check_signed(self, name: str) -> None:
         """Check that no mechanism of SASL is set for those that sign. Raises ConfigError."""
         for one in self.security.listeners:
-            if one.startswith(_SASL_OF_REMOTING):
+            if one.startswith(tuple(f"{name}.{setting}" for setting in _NOT_OF_SIGNED)):
                 raise ConfigError(
-                    f"security.listeners: {one!r} has no effect: clients of {LISTENER_NAME} sign"
+                    f"security.listeners: {one!r} has no effect: clients of {name} sign"
                     " by the access keys of security.remoting_access_keys_file"
                 )
 

@@ -38,4 +38,6 @@ def can_be_told(text: str) -> bool:
 
 def told_bytes(name: str, value: str) -> int:
     """Return how many bytes of UTF-8 a pair takes."""
+    if name.isascii() and value.isascii():
+        return len(name) + len(value) + 2
     return len(name.encode()) + len(value.encode()) + 2

@@ -18,7 +18,7 @@ from penstock.base.ports import Buffer
 from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
 from penstock.net.sockets import host_of
-from penstock.net.tls.doors import TlsContext
+from penstock.net.tls.doors import Door, TlsContext
 from penstock.net.tls.side import TlsPorts, TlsSide
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _Side(TlsSide):
         super().__init__(
             ports,
             "",
-            context,
+            Door(context, _nobody_asks),
             listener_name=PAGES_LISTENER,
             on_open=on_open,
             on_gone=_nobody_counts,
@@ -144,6 +144,10 @@ class _Streams(asyncio.StreamReaderProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Pass on what was filled."""
         self.data_received(bytes(self._received[:nbytes]))
+
+
+def _nobody_asks(streams: _Streams) -> None:
+    """Who reads which page is asked by the pages."""
 
 
 def _nobody_hears(side: TlsSide) -> None:
