@@ -199,7 +199,7 @@ def test_who_does_not_agree_on_h2_is_ended_before_a_byte_of_it(
         context.wrap_socket(raw, server_hostname="localhost") as secured,
     ):
         assert secured.recv(1) == b"", "a close that is said, and nothing before it"
-    assert ends(place.node, CloseKind.TLS_FAILED) == before + 1
+    assert wait_until(lambda: ends(place.node, CloseKind.TLS_FAILED) == before + 1, UNTIL_SECONDS)
     assert place.is_well()
 
 
@@ -217,6 +217,10 @@ def test_a_flood_of_half_open_handshakes_keeps_nobody_out(place: Place) -> None:
     finally:
         for one in opened:
             one.close()
+    listener = place.node.node._listener
+    assert listener is not None
+    handshakes = listener._tls.handshakes
+    assert wait_until(lambda: not place.node.call(lambda: len(handshakes.all)), UNTIL_SECONDS)
 
 
 def test_who_goes_without_a_proof_has_proved_nothing(place: Place) -> None:
