@@ -36,15 +36,11 @@ def test_a_snapshot_has_the_voters_as_of_its_last_entry_and_not_those_of_later_o
     assert snapshot.configuration == voters(1, 2, 3), "the change may still be truncated"
 
 
-def _role(single: Single) -> Role:
-    return single.raft.role
-
-
 def test_who_was_removed_stands_no_more_though_it_has_not_applied_that_yet() -> None:
     single = Single(voter_ids=(1, 2, 3))
     single.raft.step(append(2, 1, (0, 0), [_configuration(1, 2, 3)]))
-    assert _role(single) is Role.FOLLOWER, "it may be the only one that knows of its removal"
+    assert single.raft.role is Role.FOLLOWER, "it may be the only one that knows of its removal"
     single.raft.step(append(2, 1, (1, 1), commit_index=1))
     assert (single.raft.commit_index, single.raft.applied_index) == (1, 0)
-    assert _role(single) is Role.LEARNER
+    assert single.raft.role.value == Role.LEARNER.value
     assert single.raft.leader_id == PeerId(2)

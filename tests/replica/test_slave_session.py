@@ -15,6 +15,7 @@ from penstock.base.ids import (
 )
 from penstock.replica.copy_turns import CopyTurns
 from penstock.replica.master_set import MasterSet
+from penstock.replica.parts_of_logs import may_count, may_have_part
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import LogShape
@@ -371,17 +372,18 @@ def test_what_was_written_before_a_slave_began_is_verified_for_it_and_later_fram
 
 
 def test_only_who_can_not_be_elected_before_it_joins_begins_with_the_newest_segment() -> None:
-    outside = Leading(slaves=(SLAVE, 3), in_step=(SLAVE,))
-    assert outside.set.may_have_part(BrokerId(3))
-    assert not outside.set.may_have_part(BrokerId(SLAVE))
+    outside = Leading(slaves=(SLAVE, 3), in_step=(SLAVE,)).set.keeper.membership
+    assert may_have_part(outside, BrokerId(3))
+    assert not may_have_part(outside, BrokerId(SLAVE))
     for kind in (PolicyKind.QUORUM, PolicyKind.K_OF_N):
-        counting = Leading(
-            slaves=(SLAVE, 3), in_step=(SLAVE,), policy=AckPolicy(kind=kind, required=2)
-        )
-        assert not counting.set.may_have_part(BrokerId(3))
-        assert not counting.set.may_count(BrokerId(3), Position(1))
-        assert counting.set.may_count(BrokerId(3), Position(0))
-        assert counting.set.may_count(BrokerId(SLAVE), Position(1)), "it was judged"
+        policy = AckPolicy(kind=kind, required=2)
+        counting = Leading(slaves=(SLAVE, 3), in_step=(SLAVE,), policy=policy)
+        membership = counting.set.keeper.membership
+        assert not may_have_part(membership, BrokerId(3))
+        for whole_from, kept_from, counts in ((0, 0, True), (1, 0, False), (1, 1, True)):
+            ends = {"whole_from": Position(whole_from), "kept_from": Position(kept_from)}
+            assert may_count(membership, BrokerId(3), **ends) is counts
+            assert may_count(membership, BrokerId(SLAVE), **ends), "it was judged"
         session = counting.greeted(slave=3)
         session.begin(Begin(SET, EPOCH, Position(0), Position(1)))
         refusal = counting.sent[-1]

@@ -6,10 +6,10 @@ from .mutant import Kind, plant
 
 MUTANTS = (
     plant("part-served-where-replicas-count", "Parts of logs", "a member that is elected out of step copies the newest segment only",
-          ("replica/master_set.py", "return not membership.policy.counts_replicas and broker_id not in membership.effective", "return broker_id not in membership.effective"),
+          ("replica/parts_of_logs.py", "return not membership.policy.counts_replicas and broker_id not in membership.effective", "return broker_id not in membership.effective"),
           kind=Kind.STALE, near=("tests/replica/test_slave_session.py",)),
     plant("part-served-to-who-is-in-step", "Parts of logs", "a member that is in step copies the newest segment only",
-          ("replica/master_set.py", "return not membership.policy.counts_replicas and broker_id not in membership.effective", "return not membership.policy.counts_replicas"),
+          ("replica/parts_of_logs.py", "return not membership.policy.counts_replicas and broker_id not in membership.effective", "return not membership.policy.counts_replicas"),
           kind=Kind.STALE, near=("tests/replica/test_slave_session.py",)),
     plant("part-counts-what-it-held-before", "Parts of logs", "what a part acknowledged under another policy confirms records",
           ("replica/master_set.py", "        self._drop_parts()\n        self._changed()\n\n    def _drop_parts", "        self._changed()\n        self._drop_parts()\n\n    def _drop_parts"),
@@ -24,7 +24,7 @@ MUTANTS = (
           ("runtime/replica_manager.py", "whole_from=own_log.reach.whole_from,", "whole_from=own_log.reach.kept_from if own_log.reach.kept_from == 0 else 0,"),
           kind=Kind.STALE, near=("tests/runtime/test_ha_first_sync.py",)),
     plant("part-that-begins-where-the-master-does", "Parts of logs", "a part that has all that the master keeps is copied again",
-          ("replica/master_set.py", "return is_judged or whole_from <= self.member.log.reach.kept_from", "return is_judged or whole_from < self.member.log.reach.kept_from"),
+          ("replica/parts_of_logs.py", "return is_judged or whole_from <= kept_from", "return is_judged or whole_from < kept_from"),
           kind=Kind.RANGE, near=("tests/replica/test_slave_session.py",)),
     plant("part-stays-when-its-policy-changes", "Parts of logs", "a part is never copied again under a policy that counts it",
           ("replica/followed_set.py", "        if self._parts.must_be_whole() and self.member.log.reach.whole_from > 0:\n", "        if self._parts.must_be_whole() and self.member.log.reach.whole_from > self.member.log.start_position:\n"),

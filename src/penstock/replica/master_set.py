@@ -17,6 +17,7 @@ from penstock.base.ids import BrokerId, LeaderEpoch, Position
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.handing_over import HandingOver
+from penstock.replica.parts_of_logs import may_count
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replica.shape import shape_of
 from penstock.replica.shared_run import SharedRun
@@ -178,20 +179,6 @@ class MasterSet:
             return position == own.start_position == 0
         return own.start_position <= position <= common.start_position
 
-    def may_have_part(self, broker_id: BrokerId) -> bool:
-        """Whether a slave may copy the newest segment only: nobody elects it before it joins."""
-        membership = self.keeper.membership
-        return not membership.policy.counts_replicas and broker_id not in membership.effective
-
-    def may_count(self, broker_id: BrokerId, whole_from: Position) -> bool:
-        """Whether it does no harm that a log which is whole from there on counts.
-
-        Where copies on all replicas count, a part would be elected for the end that it has.
-        """
-        membership = self.keeper.membership
-        is_judged = broker_id in membership.committed or not membership.policy.counts_replicas
-        return is_judged or whole_from <= self.member.log.reach.kept_from
-
     def begun(self, session: SlaveSession) -> None:
         """Note that a slave's log is a prefix of the own one, durable up to where it begins."""
         own_log, now_ms = self.member.log, self._clock.monotonic_ms()
@@ -286,8 +273,10 @@ class MasterSet:
 
     def _drop_parts(self) -> None:
         """Let nothing count that parts of the log have acknowledged under another policy."""
+        membership, kept_from = self.keeper.membership, self.member.log.reach.kept_from
         for broker_id, slave in self.keeper.slaves.items():
-            if not self.may_count(broker_id, slave.whole_from):
+            whole_from = slave.whole_from
+            if not may_count(membership, broker_id, whole_from=whole_from, kept_from=kept_from):
                 self.member.confirm.forget(broker_id)
                 session = self.sessions.get(broker_id)
                 if session is not None and session.is_streaming:

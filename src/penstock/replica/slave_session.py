@@ -23,6 +23,7 @@ from penstock.base.ids import BrokerId, LeaderEpoch, Position
 from penstock.base.invariant import invariant
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.copy_turns import CopyTurns
+from penstock.replica.parts_of_logs import may_count, may_have_part
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.served_base import ServedBase
 from penstock.replica.shape import shape_of
@@ -64,12 +65,6 @@ class Mastership(Protocol):
 
     def can_begin(self, shape: LogShape, position: Position) -> bool:
         """Whether a log of this shape, truncated to `position`, is a prefix of the own one."""
-
-    def may_have_part(self, broker_id: BrokerId) -> bool:
-        """Whether a slave may copy the newest segment only."""
-
-    def may_count(self, broker_id: BrokerId, whole_from: Position) -> bool:
-        """Whether it does no harm that a log which is whole from there on counts."""
 
     def begun(self, session: SlaveSession) -> None:
         """A slave is sent runs from now on."""
@@ -144,7 +139,10 @@ class SlaveSession:
         if not self.master_set.can_begin(self._shape, message.position):
             self.refuse(Reason.DIVERGED, self.leader_epoch)
             return
-        if not self.master_set.may_count(self.broker_id, message.whole_from):
+        membership = self.master_set.keeper.membership
+        kept_from = self.master_set.member.log.reach.kept_from
+        whole_from = message.whole_from
+        if not may_count(membership, self.broker_id, whole_from=whole_from, kept_from=kept_from):
             self.refuse(Reason.NOT_READY, self.leader_epoch, A_PART)
             return
         self._drop_base()
@@ -175,7 +173,7 @@ class SlaveSession:
         self._drop_base()
         self.master_set.base_wanted(self.broker_id)
         self._base = ServedBase(self.master_set.member.log, self, self._send, self._turns)
-        may_be_part = self.master_set.may_have_part(self.broker_id)
+        may_be_part = may_have_part(self.master_set.keeper.membership, self.broker_id)
         self._base.begin(is_newest_only=message.newest_only and may_be_part)
 
     def base_bytes_wanted(self, message: BaseBytesWanted) -> None:

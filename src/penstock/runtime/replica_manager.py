@@ -272,11 +272,6 @@ class ReplicaManager:
         """Return the brokers that the controllers have found dead."""
         return [broker.broker_id for broker in self.image.brokers.values() if broker.is_fenced]
 
-    def must_be_whole(self, replica_set_id: ReplicaSetId) -> bool:
-        """Whether the own log of a set must have all that the set keeps, as far as is known."""
-        replica_set = self.image.replica_sets.get(replica_set_id)
-        return replica_set is not None and replica_set.must_be_whole(self.broker_id)
-
     def process_of(self, broker_id: BrokerId) -> Process | None:
         """Return the process that the controllers have registered as that broker."""
         broker = self.image.brokers.get(broker_id)

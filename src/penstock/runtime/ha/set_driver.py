@@ -29,6 +29,7 @@ from penstock.replica.follow_parts import FollowParts
 from penstock.replica.followed_set import FollowedSet
 from penstock.replica.master_set import MasterSet
 from penstock.replica.mending import Mending
+from penstock.replica.parts_of_logs import must_be_whole
 from penstock.replica.replica_set import NO_MASTER, ReplicaSetMember, Role
 from penstock.replica.wishes import (
     NOTHING_YET,
@@ -358,7 +359,7 @@ class SetDriver:
             may_cut_confirmed=self._may_cut_confirmed,
             on_offence=partial(manager.client.on_offence, wish.master_id),
             is_promised=self._may_not_acknowledge,
-            must_be_whole=partial(manager.must_be_whole, self.replica_set_id),
+            must_be_whole=partial(must_be_whole, lambda: self.image, self._own_id),
         )
         followed = self.followed = FollowedSet(
             member, wish.leader_epoch, parts, manager.follow_stats
