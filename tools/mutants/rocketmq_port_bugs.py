@@ -173,9 +173,13 @@ MUTANTS = (
         "what came back while a pop waited for its turn is handed out unread: a KeyError",
         (
             "remoting/pop/popping.py",
-            "            if now.next_offset < outlook.next_offset:\n",
-            "            await self._pace.step(20)\n"
-            "            if now.next_offset < outlook.next_offset:\n",
+            "            await self._pace.step(20)\n            if self._has_gone:\n",
+            "            if self._has_gone:\n",
+        ),
+        (
+            "remoting/pop/popping.py",
+            "            # From here on nothing is waited for: it is this that is handed out.\n",
+            "            await self._pace.step(20)\n",
         ),
         kind=Kind.ORDER,
         near=("tests/remoting/test_pop.py",),
