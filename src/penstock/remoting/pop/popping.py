@@ -6,9 +6,10 @@
         └── more messages, something came back, loaded ◄─── nothing in any queue: wait
 
 The state is the share engine's, as that of Kafka's share groups is; nothing is handed out that was
-not read. An answer has the messages of one queue: clients make receipts of one number for all of
-it. Records that are not wanted are handed out with the others, and accepted at once. Who asked
-makes messages of the records, in the words of its protocol.
+not read. In a share that keeps the order of message groups, one message of each is handed out at a
+time, and the next one once that is over. An answer has the messages of one queue: clients make
+receipts of one number for all of it. Records that are not wanted are handed out with the others,
+and accepted at once. Who asked makes messages of the records, in the words of its protocol.
 
 Source: RocketMQ 5.3.3 `PopMessageProcessor`; ours, docs/adr/0134, 0144.
 """
@@ -31,7 +32,15 @@ from penstock.broker.tier.view import TierClient
 from penstock.broker.turns import Pace
 from penstock.remoting.errors import PopUnavailable
 from penstock.remoting.pop.beginning import begin
-from penstock.remoting.pop.records import BYTES_MAX, Seen, Source, Wanted, divided, look
+from penstock.remoting.pop.records import (
+    BYTES_MAX,
+    Seen,
+    Source,
+    Wanted,
+    divided,
+    hashes_of,
+    look,
+)
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
@@ -218,7 +227,7 @@ class Popping:
             await self._pace.step(20)
             if self._has_gone:
                 return None  # nobody would have what is handed out
-            popped = self._hand_out(part, read)
+            popped = self._hand_out(part, read, now)
             if not isinstance(popped, bool):
                 return popped
             if not popped:
@@ -288,19 +297,25 @@ class Popping:
         await done
         return read
 
-    def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
+    def _hand_out(self, part: Part, read: PartitionRead, outlook: Outlook) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""
         asked = self._asked
         source = Source(asked.topic_id, part.hosted.partition)
-        looked = look(read, Wanted(asked.messages_max, asked.filter), source)
+        is_ordered = outlook.is_ordered
+        looked = look(read, Wanted(asked.messages_max, asked.filter, is_ordered), source)
         wanted = WantedRecords(
-            asked.member, len(looked.records), looked.end, asked.invisible_ms, looked.absent
+            asked.member,
+            len(looked.records),
+            looked.end,
+            asked.invisible_ms,
+            looked.absent,
+            hashes=hashes_of(looked, outlook.end_offset) if is_ordered else None,
         )
         given = self._desk.broker.shares.acquire(part.key, wanted)
         if isinstance(given, Unavailable):
             raise PopUnavailable(given.value)
         if not given.runs:
-            return bool(looked.absent)
+            return bool(looked.absent) or wanted.hashes is not None
         kept, unwanted = divided(looked, given.runs, given.counts)
         if unwanted:
             self._accept(part, [(offset, given.nonce) for offset in unwanted], looked.end)
