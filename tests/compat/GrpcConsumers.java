@@ -8,6 +8,7 @@
 //   through ENDPOINTS TOPIC GROUP                        send, receive and acknowledge until a line
 //                                                        comes in, then until all that was sent is
 //   through-push ENDPOINTS TOPIC GROUP                   the same with a push consumer
+//   through-fifo ENDPOINTS TOPIC GROUP                   the same with messages of four message groups
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -37,7 +38,7 @@ public class GrpcConsumers {
             case "simple" -> simple(rest);
             case "push" -> push(rest);
             case "hanging" -> hanging(rest);
-            default -> through(rest, words[0].equals("through-push"));
+            default -> through(rest, !words[0].equals("through"), words[0].equals("through-fifo"));
         }
         System.exit(0);
     }
@@ -153,7 +154,7 @@ public class GrpcConsumers {
         System.in.read();
     }
 
-    static void through(String[] words, boolean isPush) throws Exception {
+    static void through(String[] words, boolean isPush, boolean isFifo) throws Exception {
         Set<String> sent = ConcurrentHashMap.newKeySet();
         Set<String> acknowledged = ConcurrentHashMap.newKeySet();
         if (isPush) {
@@ -185,11 +186,14 @@ public class GrpcConsumers {
         for (int n = 0; System.in.available() == 0; n++) {
             String body = "through-" + n;
             try {
-                producer.send(
+                var building =
                         PROVIDER.newMessageBuilder()
                                 .setTopic(words[1])
-                                .setBody(body.getBytes(StandardCharsets.UTF_8))
-                                .build());
+                                .setBody(body.getBytes(StandardCharsets.UTF_8));
+                if (isFifo) {
+                    building.setMessageGroup("group-" + n % 4);
+                }
+                producer.send(building.build());
                 sent.add(body);
                 tell("\"sent\": \"" + body + "\"");
             } catch (Exception failed) {

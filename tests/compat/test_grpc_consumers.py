@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from harness.cluster import ClusterProcess
 from harness.ports import free_port
@@ -208,3 +214,28 @@ def test_nothing_acknowledged_comes_again_and_nothing_is_lost_while_masters_end(
     assert not [one for one in told if one.get("again")], "acknowledged, and received again"
     received = {one["received"] for one in told if "received" in one}
     assert received >= {one["sent"] for one in told if "sent" in one}
+
+
+def test_message_groups_come_in_order_to_push_consumers_though_a_master_is_killed(
+    tmp_path: Path,
+) -> None:
+    """One partition: a message group is where it was, whoever leads it."""
+    with ClusterProcess(tmp_path / "cluster", has_grpc=True) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 3)])["orders"].result(60)
+        entry = ConfigEntry("rmq.pop.ordered", "true", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.GROUP, "shop", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(60)
+        addresses = ";".join(f"127.0.0.1:{port}" for port in cluster.grpc_ports.values())
+        words = "through-fifo", addresses, "orders", "shop"
+        with running_client(tmp_path, *words, source=GRPC_CONSUMERS) as running:
+            await_more(running)
+            leader = cluster.leader_of("orders", 0)
+            cluster.nodes[leader].kill()
+            await_more(running)
+            told = running.finish()
+    assert told[-1] == {"left": 0}, "all that was sent is received and acknowledged"
+    received = [int(one["received"].split("-")[1]) for one in told if "received" in one]
+    for group in range(4):
+        of_group = [number for number in received if number % 4 == group]
+        assert of_group == sorted(of_group), "one comes again before the next one, and never later"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.configs.entry import ConfigType
-from penstock.configs.keys import INT32_MAX, Parse, number, one_of
+from penstock.configs.keys import INT32_MAX, Parse, boolean, number, one_of
 from penstock.configs.resource_keys import (
     ResourceKey,
     client_patterns,
@@ -24,6 +24,7 @@ STREAMS_STANDBYS = "streams.num.standby.replicas"
 STREAMS_DELAY = "streams.initial.rebalance.delay.ms"
 POP_TOPICS = "rmq.pop.topics"
 POP_DELIVERIES = "rmq.pop.deliveries.max"
+POP_ORDERED = "rmq.pop.ordered"
 
 
 def _row(key: str, config_type: ConfigType, parse: Parse, default: str, about: str) -> ResourceKey:
@@ -63,6 +64,11 @@ _POP_TOPICS = (
 _POP_DELIVERIES = (
     "How often a message is popped by RocketMQ's clients of the group before it is a dead letter."
 )
+_POP_ORDERED = (
+    "Whether RocketMQ's clients of the group get the messages of a message group one after another:"
+    " the next one once the one before is over. It holds for queues in which the group begins from"
+    " then on; those in which it has begun stay as they are."
+)
 
 _GROUP_ROWS = (
     _own("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
@@ -101,6 +107,13 @@ _GROUP_ROWS = (
         documentation=_POP_TOPICS,
     ),
     _own(POP_DELIVERIES, (1, 254), 17, _POP_DELIVERIES),
+    ResourceKey(
+        key=POP_ORDERED,
+        config_type=ConfigType.BOOLEAN,
+        parse=boolean,
+        default="false",
+        documentation=_POP_ORDERED,
+    ),
 )
 GROUP_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType({one.key: one for one in _GROUP_ROWS})
 

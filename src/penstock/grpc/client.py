@@ -12,6 +12,7 @@ from penstock.broker.access import ANONYMOUS
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.topics_on_demand import TopicsOnDemand
+    from penstock.grpc.consuming.attempts import Attempts
     from penstock.grpc.consuming.consumers import Consumers
     from penstock.grpc.consuming.renewing import Renewals
     from penstock.grpc.producing.producers import Producers
@@ -42,6 +43,7 @@ class Front(Protocol):
     compiled: CompiledExpressions
     consumers: Consumers
     renewals: Renewals
+    attempts: Attempts
     read_bytes: int
 
     def endpoints(self, broker_id: BrokerId) -> Endpoints | None:

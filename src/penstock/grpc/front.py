@@ -8,6 +8,7 @@
     producers    which producers are there, of which topics
     consumers    which consumers are there
     renewals     messages in the hands of consumers that want them kept
+    attempts     answers of groups that keep the order, for who asks again
     compiled     expressions by which messages are filtered
 
 Source: ours. The broker does not know its fronts.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 from penstock.base.ids import BrokerId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.grpc.consuming.attempts import Attempts
 from penstock.grpc.consuming.consumers import Consumers
 from penstock.grpc.consuming.renewing import Renewals
 from penstock.grpc.errors import CallFault
@@ -79,6 +81,7 @@ class GrpcFront:
         self.producers: Producers[Call] = Producers()
         keeping.halves.askers.append(GrpcAsker(broker, self.producers))
         self.renewals = Renewals(desk, self.consumers)
+        self.attempts = Attempts()
         self.read_bytes = 0
         """What was read for calls that are not answered yet."""
         broker.on_expire.append(self._look)

@@ -41,6 +41,7 @@ class GrpcPort:
         front = self.front
         kept = len(front.renewals) * HANDED_BYTES + len(front.consumers) * CONSUMER_BYTES
         kept += front.producers.count * PRODUCER_BYTES
+        kept += front.attempts.bytes_now
         return self.bytes_now + front.read_bytes + front.compiled.bytes_now + kept
 
     def use_memory(self, bytes_max: int) -> None:

@@ -264,7 +264,10 @@ class ShareCoordinator:
         found = self.here.found(key)
         if isinstance(found, Unavailable):
             return found
-        share, policy = found[1].share, self.here.policy_of(found[1])
+        ledger = found[1]
+        share, policy = ledger.share, self.here.policy_of(ledger)
+        if share.is_ordered:
+            ledger.close()  # what was accepted lets the next ones of their keys go
         free = first_free(share)
         window = policy.window_max - (share.end - share.base)
         room = policy.in_flight_max - share.in_flight
@@ -272,6 +275,8 @@ class ShareCoordinator:
             share.base,
             share.end if free is None else free,
             max(room, 0) if free is not None or window > 0 else 0,
+            share.end,
+            share.is_ordered,
         )
 
     def forget(self, is_gone: Callable[[ShareKey], bool]) -> None:

@@ -67,6 +67,10 @@ class Outlook(NamedTuple):
     """The first record that may be handed out, if there is one."""
     room: int
     """How many records may be; 0: so many are handed out already, or the window is full."""
+    end_offset: int = 0
+    """Where the window ends: what is behind it was never handed out."""
+    is_ordered: bool = False
+    """Whether what is behind it needs its keys to be handed out."""
 
 
 class DeadLetters(Protocol):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from penstock.configs.group_keys import POP_DELIVERIES
+from penstock.configs.group_keys import POP_DELIVERIES, POP_ORDERED
 from penstock.shares.config import ShareConfig, SharePolicy
 from penstock.shares.state import ShareKey
 
@@ -54,6 +54,11 @@ def deliveries_of_pop(keys: Mapping[str, str]) -> int:
     """Return how often a message is popped before it is given up; `keys` are those of the group."""
     kept = keys.get(POP_DELIVERIES)
     return POP_DELIVERIES_MAX if kept is None else int(kept)
+
+
+def keeps_order(keys: Mapping[str, str]) -> bool:
+    """Whether a group pops messages of a message group one after another; `keys` are its own."""
+    return keys.get(POP_ORDERED) == "true"
 
 
 def share_group(group: str) -> str:

@@ -65,4 +65,5 @@ def say(
         said = Said(claim.hosted, claim.key, receipts, done, what, during_ms)
         tell_shares(call.client.broker, said, partial(serve, call, "receipt"))
 
+    call.client.front.attempts.said(claim.key, claim.nonce)
     call.client.front.renewals.use(claim.key, claim.offset, claim.nonce, use)

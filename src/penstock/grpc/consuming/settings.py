@@ -1,6 +1,7 @@
 """Settings of consumers: what a node tells them of how they are to work.
 
-    batch of 32, long polls of 20 s, no order, attempts as the group has deliveries
+    batch of 32, long polls of 20 s, attempts as the group has deliveries
+    whether order by message group is kept, as the group is set
     pauses before the next attempt: RocketMQ's eighteen, 1 s to 2 h
 
 Source: RocketMQ's proxy `GrpcClientSettingsManager.mergeSubscriptionData`,
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.coordinators.share_policies import deliveries_of_pop
+from penstock.broker.coordinators.share_policies import deliveries_of_pop, keeps_order
 from penstock.grpc.proto.messages import (
     CustomizedBackoff,
     Duration,
@@ -39,10 +40,11 @@ _BACKOFF: Final = CustomizedBackoff(
 def consumer_settings(broker: Broker, group: str, told: Settings) -> Settings:
     """Return the settings of a consumer of a group, which has told its own."""
     own = told.subscription or Subscription()
-    deliveries_max = deliveries_of_pop(broker.share_places.group_keys(group))
+    keys = broker.share_places.group_keys(group)
+    deliveries_max = deliveries_of_pop(keys)
     subscription = replace(
         own,
-        fifo=0,
+        fifo=int(keeps_order(keys)),
         receive_batch_size=BATCH_MAX,
         long_polling_timeout=Duration(seconds=POLL_MS_MAX // 1_000),
     )

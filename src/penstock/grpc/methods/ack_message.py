@@ -58,14 +58,15 @@ class _Acknowledging:
 
     def begin(self, claims: Sequence[Claimed | PlatformError]) -> None:
         """Acknowledge; the call is answered once all have an outcome."""
-        renewals = self._call.client.front.renewals
+        front = self._call.client.front
         for place, claim in enumerate(claims):
             if isinstance(claim, PlatformError):
                 self._outcomes[place] = claim
                 self._resolved()
             else:
                 use = partial(self._use, place, claim)
-                renewals.use(claim.key, claim.offset, claim.nonce, use)
+                front.attempts.said(claim.key, claim.nonce)
+                front.renewals.use(claim.key, claim.offset, claim.nonce, use)
 
     def _use(self, place: int, claim: Claimed, nonce: int) -> None:
         _, said = self._of.setdefault(claim.key, (claim.hosted, []))

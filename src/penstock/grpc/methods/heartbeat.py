@@ -48,6 +48,7 @@ def _end(call: Call, message: bytes) -> None:
         if client.front.consumers.is_known(client_id, group):
             client.front.consumers.forget(client_id)
             client.front.renewals.release(client_id)
+            client.front.attempts.leave(client_id)
     call.reply(_OK)
 
 

@@ -8,6 +8,9 @@ The queue that a client names is not looked at, but for its topic: a client of s
 each in turn, and would else wait at an empty one. It waits as long as it says, 20 s at most, and
 ends half a second before the deadline of its call.
 
+A group that keeps the order of message groups has one message of each out at a time. Who asks again
+with the attempt id of an answer that it did not get gets the same one (consuming/attempts.py).
+
 Who wants its messages renewed gets them for a minute, and for longer while it lives
 (consuming/renewing.py); others say for how long, 10 s to the bound of shares.
 
@@ -19,11 +22,12 @@ beginning while it has all of few messages (remoting/pop/beginning.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.broker.coordinators.share_policies import share_group
+from penstock.broker.coordinators.share_policies import keeps_order, share_group
 from penstock.broker.metering import Kind
 from penstock.grpc.call import Call, Method
+from penstock.grpc.consuming.attempts import ID_CHARS_MAX, Attempt, Kept
 from penstock.grpc.consuming.delivered import Told, encoded_messages
 from penstock.grpc.consuming.popper import CallPopper
 from penstock.grpc.consuming.renewing import RENEWED_MS
@@ -51,7 +55,7 @@ from penstock.replication.errors import NotMaster
 from penstock.shares.state import ShareKey
 
 if TYPE_CHECKING:
-    from penstock.broker.partitions import HostedTopic
+    from penstock.broker.partitions import HostedPartition, HostedTopic
     from penstock.grpc.client import GrpcClient
     from penstock.remoting.filters.verdicts import MessageFilter
 
@@ -82,10 +86,38 @@ def _handle(call: Call, message: bytes) -> None:
         begins=Begins.WHILE_YOUNG,
         filter=_filter(client, request.filter_expression or FilterExpression()),
     )
+    attempt = _attempt(call, request, asked)
+    kept = None if attempt is None else client.front.attempts.again(attempt, _now_ms(client))
+    if kept is not None:
+        _say(call, kept.hosted, kept.messages)
+        return
     parts = _parts(client, topic, group)
-    client.front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
-    is_renewed = bool(request.auto_renew)
-    serve(call, "receive", _receive(call, asked, parts, is_full=is_full, is_renewed=is_renewed))
+    client.front.consumers.hear(call.head.client_id, _now_ms(client))
+    how = _How(attempt, is_full=is_full, is_renewed=bool(request.auto_renew))
+    serve(call, "receive", _receive(call, asked, parts, how))
+
+
+def _now_ms(client: GrpcClient) -> int:
+    return client.broker.clock.monotonic_ms()
+
+
+def _attempt(call: Call, request: ReceiveMessageRequest, asked: Asked) -> Attempt | None:
+    """Return what the call is an attempt of; None where its group keeps no order."""
+    attempt_id = request.attempt_id
+    if not attempt_id or not keeps_order(call.client.broker.share_places.group_keys(asked.group)):
+        return None
+    if len(attempt_id) > ID_CHARS_MAX:
+        raise Refused(Code.BAD_REQUEST, f"an attempt id has {ID_CHARS_MAX} characters at most")
+    return Attempt(asked.member, asked.group, asked.topic, attempt_id)
+
+
+class _How(NamedTuple):
+    """What is to be done beside handing out."""
+
+    attempt: Attempt | None
+    is_full: bool
+    """Whether too many wait, so that this one does not."""
+    is_renewed: bool
 
 
 def _wait_ms(call: Call, request: ReceiveMessageRequest) -> int:
@@ -138,28 +170,33 @@ def _parts(client: GrpcClient, topic: HostedTopic, group: str) -> Sequence[Part]
     return parts
 
 
-async def _receive(
-    call: Call, asked: Asked, parts: Sequence[Part], *, is_full: bool, is_renewed: bool
-) -> None:
+async def _receive(call: Call, asked: Asked, parts: Sequence[Part], how: _How) -> None:
     front, popper = call.client.front, CallPopper(call)
     try:
         popped = await Popping(front.desk, popper, asked, parts).run()
     finally:
         popper.close()
-    if popped is None and is_full:
+    if popped is None and how.is_full:
         raise Refused(Code.TOO_MANY_REQUESTS, "too many calls wait for messages")
     if popped is None:
         raise Refused(Code.MESSAGE_NOT_FOUND, "there is no message")
     popped.note(front.desk, asked.group)
-    if is_renewed:
+    if how.is_renewed:
         front.renewals.add(call.head.client_id, popped)
     told = Told(asked.topic, front.own_host(), asked.invisible_ms)
+    messages, part = encoded_messages(popped, told), popped.part
+    if how.attempt is not None:
+        until_ms = _now_ms(call.client) + asked.invisible_ms
+        kept = Kept(part.hosted, (part.key, popped.nonce), messages, until_ms)
+        front.attempts.keep(how.attempt, kept)
+    _say(call, part.hosted, messages)
+
+
+def _say(call: Call, hosted: HostedPartition, messages: Sequence[bytes]) -> None:
     now_ms = call.client.broker.clock.wall_ms()
     at = Duration(seconds=now_ms // 1_000, nanos=now_ms % 1_000 * 1_000_000)
     delivered = encode(ReceiveMessageResponse(delivery_timestamp=at))
-    messages = encoded_messages(popped, told)
-    payload = sum(map(len, messages))
-    call.about(popped.part.hosted, records=len(messages), payload=payload)
+    call.about(hosted, records=len(messages), payload=sum(map(len, messages)))
     call.say_all([_OK, *messages, delivered])
     call.end()
 

@@ -305,6 +305,7 @@ class ReceiveMessageRequest:
     invisible_duration: Duration | None = field(5, Kind.MESSAGE, Duration, default=None)
     auto_renew: int = field(6, Kind.INT, default=0)
     long_polling_timeout: Duration | None = field(7, Kind.MESSAGE, Duration, default=None)
+    attempt_id: str | None = field(8, Kind.TEXT, default=None)
 
 
 @message

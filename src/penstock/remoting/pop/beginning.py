@@ -4,6 +4,8 @@
     else, as the client asks                             at the start, at the end, or at the start
                                                          where the queue is young and else the end
 
+Whether the order of message groups is kept is decided here, too, by what is set for the group.
+
 The coordinator of the group is asked first, and notes the queue, so that whoever deletes the group
 finds it (docs/adr/0105). That is a share group of the name `rmq.pop.GROUP`.
 
@@ -17,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import PlatformError
+from penstock.broker.coordinators.share_policies import keeps_order
 from penstock.broker.fetch.watermarks import knows_the_end
 from penstock.broker.shares.moving import latest, moved
 from penstock.broker.shares.waiting import ready
@@ -75,7 +78,9 @@ async def begin(
     offset = _offset(first, end, position, begins)
     if not may_begin.take(key, epoch):
         return Unavailable.LOADING
-    return (await moved(desk.broker, key, offset, Move.START)).why_not
+    is_ordered = keeps_order(desk.broker.share_places.group_keys(group))
+    why = Move.START_ORDERED if is_ordered else Move.START
+    return (await moved(desk.broker, key, offset, why)).why_not
 
 
 def _offset(start: int, end: int, position: int | None, begins: Begins) -> int:

@@ -6,9 +6,10 @@
         └── more messages, something came back, loaded ◄─── nothing in any queue: wait
 
 The state is the share engine's, as that of Kafka's share groups is; nothing is handed out that was
-not read. An answer has the messages of one queue: clients make receipts of one number for all of
-it. Records that are not wanted are handed out with the others, and accepted at once. Who asked
-makes messages of the records, in the words of its protocol.
+not read. In a share that keeps the order of message groups, one message of each is handed out at a
+time, and the next one once that is over. An answer has the messages of one queue: clients make
+receipts of one number for all of it. Records that are not wanted are handed out with the others,
+and accepted at once. Who asked makes messages of the records, in the words of its protocol.
 
 Source: RocketMQ 5.3.3 `PopMessageProcessor`; ours, docs/adr/0134, 0144.
 """
@@ -39,6 +40,7 @@ from penstock.remoting.pop.records import (
     Source,
     Wanted,
     divided,
+    hashes_of,
     look,
 )
 from penstock.shares.coordinator import Move
@@ -230,7 +232,7 @@ class Popping:
             if now.next_offset < outlook.next_offset:
                 continue  # something that was not read came back
             # From here on nothing is waited for: it is this that is handed out.
-            popped = self._timed_hand_out(part, read)
+            popped = self._timed_hand_out(part, read, now)
             if not isinstance(popped, bool):
                 return popped
             if not popped:
@@ -319,27 +321,35 @@ class Popping:
         self._desk.excerpts.make(read, wanted, self._popper, told, drop)
         await done
 
-    def _timed_hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
+    def _timed_hand_out(
+        self, part: Part, read: PartitionRead, outlook: Outlook
+    ) -> Popped | bool:
         broker = self._desk.broker
         begun_us = broker.clock.monotonic_us()
         try:
-            return self._hand_out(part, read)
+            return self._hand_out(part, read, outlook)
         finally:
             self._desk.turns.note(broker.clock.monotonic_us() - begun_us)
 
-    def _hand_out(self, part: Part, read: PartitionRead) -> Popped | bool:
+    def _hand_out(self, part: Part, read: PartitionRead, outlook: Outlook) -> Popped | bool:
         """Hand out of what was read, in one turn; else return whether there may be more behind."""
         asked = self._asked
         source = Source(asked.topic_id, part.hosted.partition)
-        looked = look(read, Wanted(asked.messages_max, asked.filter), source)
+        is_ordered = outlook.is_ordered
+        looked = look(read, Wanted(asked.messages_max, asked.filter, is_ordered), source)
         wanted = WantedRecords(
-            asked.member, len(looked.records), looked.end, asked.invisible_ms, looked.absent
+            asked.member,
+            len(looked.records),
+            looked.end,
+            asked.invisible_ms,
+            looked.absent,
+            hashes=hashes_of(looked, outlook.end_offset) if is_ordered else None,
         )
         given = self._desk.broker.shares.acquire(part.key, wanted)
         if isinstance(given, Unavailable):
             raise PopUnavailable(given.value)
         if not given.runs:
-            return bool(looked.absent)
+            return bool(looked.absent) or wanted.hashes is not None
         kept, unwanted = divided(looked, given.runs, given.counts)
         if unwanted:
             self._accept(part, [(offset, given.nonce) for offset in unwanted], looked.end)

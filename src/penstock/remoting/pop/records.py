@@ -9,8 +9,10 @@ Source: ours, docs/adr/0134; RocketMQ `PopMessageProcessor.popMsgFromQueue`.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 from penstock.record.build import Record
 from penstock.record.committed import Aborted, committed_pieces
@@ -29,6 +31,7 @@ BYTES_MAX: Final = 256 << 10
 LOOKED_MAX: Final = 400
 """Records that are looked at for one answer: some milliseconds."""
 LOOKED_MIN: Final = 8
+_ALONE: Final = 1
 RECORD_WORK: Final = 25
 """Microseconds of a record without a filter, about; LOOKED_MAX counts those."""
 SPAN_MAX: Final = 1 << 20
@@ -42,6 +45,8 @@ class Seen(NamedTuple):
     offset: int
     timestamp_ms: int
     message: Mapped | None
+    key_hash: int = 0
+    """Where order by message group is wanted: what is the same for those of one group."""
 
 
 class Looked(NamedTuple):
@@ -58,6 +63,7 @@ class Wanted(NamedTuple):
 
     messages_max: int
     filter: MessageFilter
+    is_ordered: bool = False
 
 
 class Source(NamedTuple):
@@ -84,7 +90,8 @@ def look(read: PartitionRead, wanted: Wanted, source: Source) -> Looked:
             absent.append((at, record.offset))
         at = record.offset + 1
         message = _message(record, judge, source)
-        records.append(Seen(record.offset, record.timestamp_ms, message))
+        key_hash = _key_hash(record.key, record.offset) if wanted.is_ordered else 0
+        records.append(Seen(record.offset, record.timestamp_ms, message, key_hash))
         if message is not None:
             count += 1
             left -= len(message.body)
@@ -92,6 +99,22 @@ def look(read: PartitionRead, wanted: Wanted, source: Source) -> Looked:
     if end > at:
         absent.append((at, end))
     return Looked(records, absent, end)
+
+
+def hashes_of(looked: Looked, first: int) -> array[int] | None:
+    """Return the hashes of all offsets from the first one on; None if it is behind the end."""
+    if first >= looked.end:
+        return None
+    hashes = array("I", (_key_hash(None, offset) for offset in range(first, looked.end)))
+    for one in looked.records:
+        if one.offset >= first:
+            hashes[one.offset - first] = one.key_hash
+    return hashes
+
+
+def _key_hash(key: bytes | None, offset: int) -> int:
+    """Return a hash of a message group; a record of none waits for nobody."""
+    return crc32(key) if key is not None else crc32(b"%d" % offset, _ALONE)
 
 
 def _looked_max(wanted: MessageFilter) -> int:
