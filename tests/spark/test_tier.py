@@ -68,8 +68,14 @@ def test_keys_headers_and_times_come_as_they_were_written(node: NodeProcess) -> 
     producer = Producer({"bootstrap.servers": node.bootstrap, **SMALL_BATCHES})
     begun = int(time.time()) * 1_000 - 3_600_000
     for at in range(COUNT):
-        own = {"key": b"k%d" % at, "headers": [("h", b"%d" % at), ("none", None)]}
-        producer.produce(TOPIC, bytes(2_000), partition=0, timestamp=begun + at, **own)
+        producer.produce(
+            TOPIC,
+            bytes(2_000),
+            partition=0,
+            timestamp=begun + at,
+            key=b"k%d" % at,
+            headers=[("h", b"%d" % at), ("none", None)],
+        )
     producer.flush()
     produce(node, TOPIC, COUNT, COUNT)
     until(partial(is_freed, node, 2 * COUNT), node)
