@@ -68,9 +68,14 @@ def test_keys_headers_and_times_come_as_they_were_written(node: NodeProcess) -> 
     producer = Producer({"bootstrap.servers": node.bootstrap, **SMALL_BATCHES})
     begun = int(time.time()) * 1_000 - 3_600_000
     for at in range(COUNT):
-        headers: list[tuple[str, str | bytes | None]] = [("h", b"%d" % at), ("none", None)]
-        key, when = b"k%d" % at, begun + at
-        producer.produce(TOPIC, bytes(2_000), key, 0, headers=headers, timestamp=when)
+        producer.produce(
+            TOPIC,
+            bytes(2_000),
+            partition=0,
+            timestamp=begun + at,
+            key=b"k%d" % at,
+            headers=[("h", b"%d" % at), ("none", None)],
+        )
     producer.flush()
     produce(node, TOPIC, COUNT, COUNT)
     until(partial(is_freed, node, 2 * COUNT), node)

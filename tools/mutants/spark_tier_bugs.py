@@ -246,7 +246,7 @@ MUTANTS = (
             "self._runs[at].end_offset < offset:\n            at += 1\n        yield",
         ),
         kind=Kind.RANGE,
-        near=("tests/tier/test_metadata.py",),
+        near=("tests/tier/test_told.py",),
     ),
     plant(
         "history-believes-any-runs",

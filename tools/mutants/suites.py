@@ -146,6 +146,8 @@ _ALL = (
     "tests/node",
     "tests/access",
     "tests/cli",
+    "tests/client",
+    "tests/spark",
 )
 _ROOMS_ABOVE = {
     "access": ("tests/access", "tests/kafka", "tests/node"),
@@ -192,6 +194,8 @@ _ROOMS_ABOVE = {
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
     "node": ("tests/node",),
     "cli": ("tests/cli",),
+    "client": ("tests/client", "tests/spark"),
+    "spark": ("tests/spark",),
 }
 
 
