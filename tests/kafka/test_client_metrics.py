@@ -278,15 +278,16 @@ def test_rows_that_wait_have_a_bound_and_count_as_memory_of_clients(
     assert node.call(lambda: taken.pinned_bytes) == INSTANCE_BYTES
 
 
-def test_many_rows_are_written_without_waiting_for_ticks(
-    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = taken_by(node)
+def test_many_rows_are_written_without_waiting_for_ticks(node: LiveNode, client: RawClient) -> None:
+    taken, number = taken_by(node), subscribed(client)
+    assert push(client, number) == Code.NONE
+    assert node.until(lambda: taken.written == 1), "the topic is there"
+    node.call(lambda: node.broker.on_expire.remove(taken.expire))
     wide = data_of(*(gauge(f"m{number}", *[1.0] * 100) for number in range(10)))
-    assert push(client, subscribed(client), compress(ZSTD, wide), compression_type=ZSTD) == 0
-    assert node.until(lambda: taken.written > 0)
-    node.call(lambda: monkeypatch.setattr(ClientMetrics, "expire", lambda *_: None))
-    assert len(rows(node)) == 1_000
+    more = {"compression_type": ZSTD, "terminating": True}
+    assert push(client, number, compress(ZSTD, wide), **more) == Code.NONE
+    node.call(taken.end)
+    assert node.until(lambda: taken.written == 1 + 1_000)
 
 
 def test_a_node_that_takes_none_knows_no_such_request(tmp_path: Path) -> None:
