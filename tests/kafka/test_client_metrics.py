@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from penstock.broker.audit import client_metrics as sink
 from penstock.broker.audit.client_metrics import ClientMetrics
@@ -17,9 +18,11 @@ from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from penstock.record.read import iter_batches, iter_records
 from penstock.telemetry.instances import INSTANCE_BYTES
+from penstock.telemetry.points import METRIC_FIELDS_MAX, STEPS_MAX
 from penstock.telemetry.row import TOPIC, Row, decode_row
 from tests.live_node import LiveNode, RawClient, running_node
 from tests.telemetry.pushes import data_of, gauge
+from tests.turn_calls import CALLS_MAX, Turns
 
 INTERVAL_MS = 3_600_000 // 12
 """Longer than any test, so that what comes early is early."""
@@ -167,6 +170,12 @@ def test_a_pattern_that_is_none_of_re2_is_not_taken(client: RawClient, pattern: 
     assert "client_id" in answer.error_message
 
 
+def test_a_metric_with_too_many_points_is_too_large_and_not_invalid(client: RawClient) -> None:
+    """A client that hears of an invalid record pushes never again."""
+    wide = data_of(gauge("m", *[1.0] * (METRIC_FIELDS_MAX // 2)))
+    assert push(client, subscribed(client), wide) == Code.TELEMETRY_TOO_LARGE
+
+
 def test_more_bytes_than_a_push_may_have_are_refused(client: RawClient) -> None:
     number = subscribed(client)
     assert push(client, number, b"\0" * (MOST + 1)) == Code.TELEMETRY_TOO_LARGE
@@ -254,30 +263,31 @@ def test_rows_beyond_the_bound_of_a_push_refuse_all_of_it(
 def test_rows_that_wait_have_a_bound_and_count_as_memory_of_clients(
     node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "WAITING_BYTES_MAX", 2_000)
+    monkeypatch.setattr(sink, "WAITING_BYTES_MAX", 4_000)
     taken = taken_by(node)
     node.call(lambda: monkeypatch.setattr(taken._rows, "write", lambda: None))
     before = node.call(lambda: node.front.pinned_bytes)
-    assert push(client, subscribed(client), data_of(gauge("m", *[1.0] * 9))) == Code.NONE
-    waiting, dropped = node.call(lambda: (len(taken), taken.dropped))
-    assert waiting > 0
-    assert waiting + dropped == 9
+    number = subscribed(client)
+    assert push(client, number, data_of(gauge("m", *[1.0] * 5))) == Code.NONE
+    assert push(client, number, data_of(gauge("m", *[1.0] * 5)), terminating=True) == Code.NONE
+    assert node.call(lambda: (len(taken), taken.dropped)) == (5, 5), "whole or not at all"
     pinned = node.call(lambda: node.front.pinned_bytes) - before
-    assert waiting * 300 < pinned <= 2_000 + 2 * INSTANCE_BYTES
+    assert 5 * 300 < pinned <= 4_000 + INSTANCE_BYTES
     node.call(monkeypatch.undo)
-    assert len(rows(node)) == waiting
+    assert len(rows(node)) == 5
     assert node.call(lambda: taken.pinned_bytes) == INSTANCE_BYTES
 
 
-def test_many_rows_are_written_without_waiting_for_ticks(
-    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = taken_by(node)
+def test_many_rows_are_written_without_waiting_for_ticks(node: LiveNode, client: RawClient) -> None:
+    taken, number = taken_by(node), subscribed(client)
+    assert push(client, number) == Code.NONE
+    assert node.until(lambda: taken.written == 1), "the topic is there"
+    node.call(lambda: node.broker.on_expire.remove(taken.expire))
     wide = data_of(*(gauge(f"m{number}", *[1.0] * 100) for number in range(10)))
-    assert push(client, subscribed(client), compress(ZSTD, wide), compression_type=ZSTD) == 0
-    assert node.until(lambda: taken.written > 0)
-    node.call(lambda: monkeypatch.setattr(ClientMetrics, "expire", lambda *_: None))
-    assert len(rows(node)) == 1_000
+    more = {"compression_type": ZSTD, "terminating": True}
+    assert push(client, number, compress(ZSTD, wide), **more) == Code.NONE
+    node.call(taken.end)
+    assert node.until(lambda: taken.written == 1 + 1_000)
 
 
 def test_a_node_that_takes_none_knows_no_such_request(tmp_path: Path) -> None:
@@ -292,3 +302,27 @@ def test_nobody_but_a_node_writes_to_the_topic(node: LiveNode, client: RawClient
     topics = {"topics": [{"name": TOPIC, "topic_id": None}], "timeout_ms": 9_000}
     (answer,) = client.ask(ApiKey.DELETE_TOPICS, 6, topics).responses
     assert answer.error_code == Code.INVALID_REQUEST
+
+
+def test_no_push_is_worked_on_for_long_in_one_turn_of_the_loop(tmp_path: Path) -> None:
+    """Metrics with as many fields as they may have, small ones, and fields around them."""
+    unknown = b"\x98\x06\x00"
+    fields = gauge("m", 1.0).SerializeToString() + unknown * (METRIC_FIELDS_MAX - 20)
+    wide = [Metric.FromString(fields) for _ in range(40)]
+    small = [gauge(f"m{number}", *[1.0] * 90) for number in range(100)]
+    pushes = (data_of(*wide), data_of(*small), unknown * (STEPS_MAX - 1))
+    with running_node(tmp_path, "broker.client_metrics=true") as node:
+        for number, data in enumerate(pushes):
+            turns, given = Turns(), uuid.UUID(int=1000 + number)
+            with closing(node.connect()) as client:
+                configure(client, "all", {"metrics": "*"})
+                told = {"client_instance_id": given, "subscription_id": subscribed(client, given)}
+                fields_of = {"terminating": False, "compression_type": NONE, "metrics": data}
+                node.call(turns.begin)
+                try:
+                    answer = client.ask(ApiKey.PUSH_TELEMETRY, 0, told | fields_of)
+                finally:
+                    node.call(turns.end)
+            assert answer.error_code == Code.NONE
+            assert 0 < turns.longest < CALLS_MAX, (number, turns.longest, turns.begun_in)
+        assert node.call(lambda: len(taken_by(node)) + taken_by(node).written) == 40 + 9_000

@@ -86,8 +86,8 @@ def test_a_refused_batch_that_counts_as_taken_is_found(monkeypatch: MonkeyPatch)
 def test_a_row_that_is_lost_while_it_waits_is_found(monkeypatch: MonkeyPatch) -> None:
     wait: Any = RowLog.wait
 
-    def forgetful(self: RowLog[Any], row: Any) -> bool:
-        is_kept: bool = wait(self, row)
+    def forgetful(self: RowLog[Any], *rows: Any) -> bool:
+        is_kept: bool = wait(self, *rows)
         if self._number % 7 == 0:
             self._waiting.pop()
         return is_kept

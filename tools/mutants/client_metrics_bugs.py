@@ -141,7 +141,7 @@ MUTANTS = (
         (
             SINK,
             "                rows.append(writer.row(step))\n",
-            "                rows.append(writer.row(step))\n                self._wait(rows[-1])\n",
+            "                rows.append(writer.row(step))\n                self._rows.wait(rows[-1])\n",
         ),
         kind=Kind.ORDER,
         near=LIVE,

@@ -17,7 +17,7 @@ from enum import Enum, auto
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
-from penstock.protobuf.errors import MalformedMessage
+from penstock.protobuf.errors import MalformedMessage, TooManyFields
 from penstock.protobuf.wire import (
     FIXED32,
     FIXED64,
@@ -137,7 +137,7 @@ class _Reading:
         while at < end:
             count += 1
             if count > FIELDS_MAX:
-                raise MalformedMessage(f"a message of more than {FIELDS_MAX} fields")
+                raise TooManyFields(f"a message of more than {FIELDS_MAX} fields")
             self._count()
             tag, at = read_varint(data, at, end)
             wire = tag & 7
@@ -159,7 +159,7 @@ class _Reading:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise MalformedMessage(f"more than {self._most} fields, with those within others")
+            raise TooManyFields(f"more than {self._most} fields, with those within others")
 
     def _value(self, declared: Declared, start: int, end: int) -> Any:
         """Return what a field of the type LENGTH holds; a list of it where it is repeated."""
@@ -185,7 +185,7 @@ class _Reading:
             value, at = _number(kind, self._data, at, end)
             values.append(value)
             if len(values) > VALUES_MAX:
-                raise MalformedMessage(f"a field of more than {VALUES_MAX} values")
+                raise TooManyFields(f"a field of more than {VALUES_MAX} values")
         return values
 
 
@@ -207,7 +207,7 @@ def _take(values: dict[str, Any], declared: Declared, value: Any) -> None:
         values[declared.name] = value
         return
     if len(taken) > VALUES_MAX:
-        raise MalformedMessage(f"the field {declared.name} has more than {VALUES_MAX} values")
+        raise TooManyFields(f"the field {declared.name} has more than {VALUES_MAX} values")
 
 
 def encode(made: Any) -> bytes:

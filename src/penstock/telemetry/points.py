@@ -37,8 +37,8 @@ from penstock.telemetry.otlp import (
 STEPS_MAX: Final = 50_000
 """Of one push: fields of its outer messages, and points."""
 POINTS_MAX: Final = 10_000
-METRIC_FIELDS_MAX: Final = 4_096
-"""Of one metric, with all within it: four milliseconds, and 250 points with two attributes each."""
+METRIC_FIELDS_MAX: Final = 2_048
+"""Of one metric, with all within it: two milliseconds, and 250 points with an attribute each."""
 STEP_BYTES: Final = 64
 """Of a metric, for each step that decoding it counts for: they have 30 fields at most."""
 ATTRIBUTES_MAX: Final = 32

@@ -22,7 +22,7 @@ from penstock.base.errors import as_answer
 from penstock.broker.audit.row_log import RowLog, RowTopic
 from penstock.broker.awaited import awaited
 from penstock.controller.metadata.kinds import ResourceType
-from penstock.protobuf.errors import MalformedMessage
+from penstock.protobuf.errors import MalformedMessage, TooManyFields
 from penstock.record.compression import CODEC_NAMES, NONE, Bounds, decompress
 from penstock.record.errors import BatchTooLarge, RecordError
 from penstock.telemetry.errors import (
@@ -166,18 +166,15 @@ class ClientMetrics:
                 self._building_bytes += len(rows[-1]) + ROW_BYTES
                 if size > ROWS_BYTES_MAX:
                     raise TelemetryTooLarge(f"its rows take more than {ROWS_BYTES_MAX} bytes")
+        except TooManyFields as error:
+            raise TelemetryTooLarge(error.reason) from error
         except MalformedMessage as error:
             raise MalformedTelemetry(error.reason) from error
         finally:
             self._building_bytes -= size
-        for row in rows:
-            self._wait(row)
-
-    def _wait(self, row: bytes) -> None:
-        size = len(row) + ROW_BYTES
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
-            self._rows.dropped += 1
-        elif self._rows.wait(row):
+            self._rows.dropped += len(rows)
+        elif self._rows.wait(*rows):
             self._waiting_bytes += size
 
     def _on_written(self, records: list[tuple[bytes, bytes]]) -> None:

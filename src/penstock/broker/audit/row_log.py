@@ -104,13 +104,13 @@ class RowLog(Generic[R]):
         """Whether rows wait and no partition for them is led here."""
         return self._topic.exists and len(self) > 0 and self._topic.next_led() is None
 
-    def wait(self, row: R) -> bool:
-        """Take a row; return whether there is room for it."""
-        if len(self._waiting) >= self._most:
-            self.dropped += 1
+    def wait(self, *rows: R) -> bool:
+        """Take rows; return whether there is room for them: all have it, or none."""
+        if len(self._waiting) + len(rows) > self._most:
+            self.dropped += len(rows)
             return False
-        self._waiting.append((self._number, row))
-        self._number += 1
+        self._waiting.extend(enumerate(rows, self._number))
+        self._number += len(rows)
         return True
 
     def write(self) -> None:
