@@ -13,7 +13,7 @@ from harness.waiting import wait_until
 from penstock.base.ids import LeaderEpoch
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.handlers.admin import reset as reset_handler
-from penstock.remoting.resets import PendingResets
+from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from tests.live_node import UNTIL_SECONDS, LiveNode

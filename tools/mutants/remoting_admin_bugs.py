@@ -52,7 +52,7 @@ MUTANTS = (
         AREA,
         "a consumer is sent back by a reset of long ago, when its broker leads the queue again",
         (
-            "remoting/resets.py",
+            "remoting/operating/resets.py",
             "mark.offset if mark.leader_epoch == hosted.member.leader_epoch else None\n",
             "mark.offset\n",
         ),

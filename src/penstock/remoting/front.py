@@ -33,7 +33,6 @@ from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.configs.entry import ConfigEntry
-from penstock.remoting.arrivals import Arrivals
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.halves import Halves
@@ -43,10 +42,11 @@ from penstock.remoting.later.holding import Holding
 from penstock.remoting.later.places import Places
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
+from penstock.remoting.operating.arrivals import Arrivals
+from penstock.remoting.operating.rates import Counted, Rates
+from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.pop.desk import PopDesk
 from penstock.remoting.queues import TopicQueues
-from penstock.remoting.rates import Counted, Rates
-from penstock.remoting.resets import PendingResets
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
 from penstock.remoting.wire.codes import RequestCode
