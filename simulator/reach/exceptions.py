@@ -25,6 +25,7 @@ _TOKENS = (
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
 _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
 _SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
+_OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -59,6 +60,20 @@ EXCEPTIONS: dict[str, str] = {
     "tier/read/reader.py:TierReader.windows": _OF_THE_STORE,
     "tier/read/reader.py:TierReader.window": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
+    "remoting/handlers/admin/*": _OPERATORS,
+    "remoting/operating/arrivals.py:*": _OPERATORS,
+    "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,
+    "remoting/operating/resets.py:_key": _OPERATORS,
+    "remoting/members.py:GroupMembers.members": _OPERATORS,
+    "remoting/members.py:GroupMembers.group_names": _OPERATORS,
+    "remoting/halves/producers.py:Producers.connections": _OPERATORS,
+    "remoting/operating/rates.py:Rates.of": _OPERATORS,
+    "remoting/operating/rates.py:Rates._begin": _OPERATORS,
+    "remoting/gate.py:check_create": _OPERATORS,
+    "broker/coordinators/positions.py:GroupPositions.page": _OPERATORS,
+    "broker/coordinators/positions.py:GroupPositions.delete": _OPERATORS,
+    "broker/coordinators/positions.py:GroupPositions.answer_all": _OPERATORS,
+    "broker/coordinators/positions.py:GroupPositions.answer_deletion": _OPERATORS,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

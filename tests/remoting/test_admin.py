@@ -15,7 +15,7 @@ from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.front import LONG_ANSWERS
 from penstock.remoting.handlers.admin import group_positions, long_answers
 from penstock.remoting.ids import locator_of, read_offset_id
-from penstock.remoting.rates import Rates
+from penstock.remoting.operating.rates import Rates
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import decode_messages

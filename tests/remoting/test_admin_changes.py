@@ -13,7 +13,7 @@ from harness.waiting import wait_until
 from penstock.base.ids import LeaderEpoch
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.handlers.admin import reset as reset_handler
-from penstock.remoting.resets import PendingResets
+from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from tests.live_node import UNTIL_SECONDS, LiveNode
@@ -273,6 +273,8 @@ def test_members_of_a_group_hear_of_its_reset_once_and_commit_nothing_before(
     asked = pulled(filled, 5, consumerGroup=group, sysFlag=5, commitOffset=5)
     moved = remote.ask_among(PULL, asked)
     assert (code(moved), moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "1")
+    remote.ask_among(PULL, pulled(filled, 0, consumerGroup=group, queueId=1))
+    position(remote, group, filled, 0, queue=1)  # durable behind what the pull may have kept
     assert at(remote, group, filled) == 1, "neither is what its pull tells"
     read = remote.ask_among(PULL, pulled(filled, 1, consumerGroup=group))
     assert (code(read), read.fields["nextBeginOffset"]) == (ResponseCode.SUCCESS, "5")

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
-from penstock.remoting import arrivals as room
-from penstock.remoting.arrivals import Arrivals
+from penstock.remoting.operating import arrivals as room
+from penstock.remoting.operating.arrivals import Arrivals
 
 
 def test_who_waits_for_a_topic_goes_on_when_the_metadata_has_it() -> None:

@@ -52,7 +52,7 @@ MUTANTS = (
         AREA,
         "a consumer is sent back by a reset of long ago, when its broker leads the queue again",
         (
-            "remoting/resets.py",
+            "remoting/operating/resets.py",
             "mark.offset if mark.leader_epoch == hosted.member.leader_epoch else None\n",
             "mark.offset\n",
         ),
@@ -72,15 +72,15 @@ MUTANTS = (
         near=CHANGES,
     ),
     plant(
-        "remoting-progress-in-earlier-topics",
+        "remoting-internal-topics-are-listed",
         AREA,
-        "a group is told to be far ahead in a topic that was deleted and made again",
+        "tools are told of topics that they can not route to",
         (
-            "remoting/handlers/admin/progress.py",
-            "    if topic_id not in {bytes(16), bytes(topic.topic_id)}:\n",
-            "    if topic_id not in {bytes(16), topic_id}:\n",
+            "remoting/handlers/admin/topics.py",
+            "        if stored not in INTERNAL_TOPICS and may_see(context, name):\n",
+            "        if may_see(context, name):\n",
         ),
-        kind=Kind.STALE,
+        kind=Kind.GUARD,
         near=READING,
     ),
     plant(
@@ -96,15 +96,15 @@ MUTANTS = (
         near=READING,
     ),
     plant(
-        "remoting-views-the-next-message",
+        "remoting-views-another-topic-s-message",
         AREA,
-        "another message is shown for one that is not there",
+        "a message of the topic is shown for one of a retry topic",
         (
             "remoting/handlers/admin/view.py",
-            "        if message.queue_offset == wanted.offset:\n",
-            "        if message.queue_offset >= wanted.offset:\n",
+            "    if place.is_retry != is_retry:\n",
+            "    if is_retry and not place.is_retry:\n",
         ),
-        kind=Kind.RANGE,
+        kind=Kind.GUARD,
         near=READING,
     ),
     plant(

@@ -35,7 +35,6 @@ from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
 from penstock.configs.entry import ConfigEntry
-from penstock.remoting.arrivals import Arrivals
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.checking import RemotingAsker
@@ -44,10 +43,11 @@ from penstock.remoting.held import HeldRequests
 from penstock.remoting.keeping import Keeping
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
+from penstock.remoting.operating.arrivals import Arrivals
+from penstock.remoting.operating.rates import Counted, Rates
+from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.pop.desk import PopDesk
 from penstock.remoting.queues import TopicQueues
-from penstock.remoting.rates import Counted, Rates
-from penstock.remoting.resets import PendingResets
 from penstock.remoting.routes import SetMember
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import ONE_WAY, Command

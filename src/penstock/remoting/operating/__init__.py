@@ -1,0 +1,1 @@
+"""What the front keeps for those who operate a cluster (handlers/admin)."""
