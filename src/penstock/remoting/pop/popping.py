@@ -321,9 +321,7 @@ class Popping:
         self._desk.excerpts.make(read, wanted, self._popper, told, drop)
         await done
 
-    def _timed_hand_out(
-        self, part: Part, read: PartitionRead, outlook: Outlook
-    ) -> Popped | bool:
+    def _timed_hand_out(self, part: Part, read: PartitionRead, outlook: Outlook) -> Popped | bool:
         broker = self._desk.broker
         begun_us = broker.clock.monotonic_us()
         try:
