@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from penstock.base.callbacks import nothing
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.runtime.calls.ports import CallLimits
@@ -78,7 +79,7 @@ def test_who_is_told_may_wait_again_in_the_same_turn_however_many_did() -> None:
     ends, again = Ends(), list[bool]()
 
     def ask_again() -> None:
-        again.append(ends.wait("x", partial(int), is_call=True))
+        again.append(ends.wait("x", partial(nothing), is_call=True))
 
     for _ in range(CALLS_MAX):
         assert ends.wait("x", partial(ask_again), is_call=True)
