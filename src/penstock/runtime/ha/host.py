@@ -99,9 +99,6 @@ class Host(Protocol):
     def drained(self) -> Collection[BrokerId]:
         """Return the brokers that must not join a sync-state set because they are draining."""
 
-    def must_be_whole(self, replica_set_id: ReplicaSetId) -> bool:
-        """Whether this broker may be elected in a set before it is in step, for all of its log."""
-
     def dead(self) -> Collection[BrokerId]:
         """Return the brokers that the controllers have found dead."""
 
