@@ -8,7 +8,10 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_NOT_OFFERED_YET = "of ordered shares, which no front offers yet; tests/shares has them"
+_IN_ORDER = (
+    "of groups in order, of which no simulated one is; tests/shares and tests/grpc have them"
+)
+_OF_GRPC = "of gRPC clients, of which none is simulated; tests/remoting and tests/grpc have it"
 _LOST_HAND_OUT = "of an answer to a hand-out that was lost with its master; tests/shares has it"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
@@ -74,6 +77,11 @@ EXCEPTIONS: dict[str, str] = {
     "broker/coordinators/positions.py:GroupPositions.delete": _OPERATORS,
     "broker/coordinators/positions.py:GroupPositions.answer_all": _OPERATORS,
     "broker/coordinators/positions.py:GroupPositions.answer_deletion": _OPERATORS,
+    "remoting/later/delayed.py:level_before": _OF_GRPC,
+    "remoting/later/holding.py:Holding.hold_until": _OF_GRPC,
+    "remoting/later/holding.py:Holding._ma*": _OF_GRPC,
+    "remoting/halves/halves.py:Halves.transaction_id": _OF_GRPC,
+    "remoting/pop/records.py:*hash*": _IN_ORDER,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,
@@ -84,13 +92,13 @@ EXCEPTIONS: dict[str, str] = {
     "controller/commands/masterships.py:begin_mastership": _TESTS_ALONE,
     "controller/commands/masterships.py:end_mastership": _TESTS_ALONE,
     "shares/answers.py:_is_unknown": _LOST_HAND_OUT,
-    "shares/cells.py:Chunk.order": _NOT_OFFERED_YET,
-    "shares/coordinator.py:ShareCoordinator.absent": _NOT_OFFERED_YET,
-    "shares/hand_out.py:_scan": _NOT_OFFERED_YET,
-    "shares/keys.py:Chains.a*": _NOT_OFFERED_YET,
-    "shares/records.py:_*_scanned": _NOT_OFFERED_YET,
-    "shares/share.py:Share._scanned": _NOT_OFFERED_YET,
-    "shares/share.py:Share._free_next": _NOT_OFFERED_YET,
+    "shares/cells.py:Chunk.order": _IN_ORDER,
+    "shares/coordinator.py:ShareCoordinator.absent": _IN_ORDER,
+    "shares/hand_out.py:_scan": _IN_ORDER,
+    "shares/keys.py:Chains.a*": _IN_ORDER,
+    "shares/records.py:_*_scanned": _IN_ORDER,
+    "shares/share.py:Share._scanned": _IN_ORDER,
+    "shares/share.py:Share._free_next": _IN_ORDER,
     "shares/share.py:Share.is_of_this_tenure": _LOST_HAND_OUT,
     "broker/fetch/read_ahead.py:ReadAhead.kept_bytes": _LOOKED_AT,
     "broker/look_ups.py:LookUps.waiting": _LOOKED_AT,

@@ -5,6 +5,7 @@ from .mutant import Kind, plant
 AREA = "gRPC transactions"
 TRANSACTIONS = ("tests/grpc/test_transactions.py",)
 PRODUCERS = ("tests/grpc/test_producers.py",)
+HALVES = ("tests/remoting/test_half_messages.py",)
 
 MUTANTS = (
     plant(
@@ -137,7 +138,7 @@ MUTANTS = (
             "        seconds = ms_of(recovery) // 1_000\n",
         ),
         kind=Kind.RANGE,
-        near=TRANSACTIONS,
+        near=PRODUCERS,
     ),
     plant(
         "grpc-halves-copies-show-another-id",
@@ -161,6 +162,6 @@ MUTANTS = (
             "                self.askers.insert(0, self.askers.pop(at))\n",
         ),
         kind=Kind.ORDER,
-        near=TRANSACTIONS,
+        near=HALVES,
     ),
 )

@@ -25,7 +25,6 @@ from penstock.record.build import record_bytes_max
 from penstock.record.errors import BatchTooLarge, RecordsWithoutKey
 from penstock.remoting.later.delayed import (
     DELAYS_MS,
-    UNTIL_MOST_MS,
     Destination,
     held,
     level_before,
@@ -79,13 +78,12 @@ class Holding:
     def hold_until(
         self, target: HostedPartition, until_ms: int, record: Record, done: Done
     ) -> None:
-        """Keep a record for a partition until a time, which is UNTIL_MOST_MS away at most.
+        """Keep a record for a partition until a time.
 
         `done` is called once: with an offset in a level, when it is confirmed, or with an error. A
         time that is over is none: the record is sent, and the offset is that in its partition.
         """
         left_ms = until_ms - self._broker.clock.wall_ms()
-        assert left_ms <= UNTIL_MOST_MS, left_ms
         if left_ms <= 0:
             self._sending.add(target, Sent([record], done))
         else:
