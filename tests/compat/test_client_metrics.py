@@ -125,9 +125,15 @@ def test_java_clients_push_what_they_are_asked_for_and_a_last_time_as_they_end(
     tool("kafka-producer-perf-test", *told_of, *pace, "client.id=java-producer")
     prefix = "org.apache.kafka.producer"
     wanted = f"{prefix}.record.send.total"
-    rows = until_told(node.bootstrap, "java-producer", wanted)
-    sent = [row for row in rows if row["metric"] == wanted]
-    assert sum(row["value"] for row in sent) == 3000, "deltas add up, with those of the last push"
+    sent: list[Any] = []
+
+    def add_up() -> bool:
+        """Deltas add up, with those of the last push, whose rows are written after its answer."""
+        rows = told(node.bootstrap, "java-producer")
+        sent[:] = [row for row in rows if row["metric"] == wanted]
+        return sum(row["value"] for row in sent) == 3000
+
+    assert wait_until(add_up, UNTIL_SECONDS, every_seconds=0.5), sent
     assert {row["kind"] for row in sent} == {"sum"}
     assert all(row["points"] > 1 for row in sent)
 
