@@ -7,6 +7,7 @@ import pytest
 from penstock.access import bearer, tokens
 from penstock.broker import look_ups, topics_on_demand
 from penstock.broker.append import batch_rules
+from penstock.broker.audit import client_metrics
 from penstock.broker.coordinators import journal
 from penstock.broker.fetch import long_fetch, short_fetches
 from penstock.broker.fetch import partition_shares as fetch_partitions
@@ -64,6 +65,7 @@ from penstock.shares import share
 from penstock.shares.config import SharePolicy
 from penstock.storage.index import producers
 from penstock.storage.replicate import base_export
+from penstock.telemetry import instances, points
 from penstock.transactions import coordinator as transactions
 from penstock.transactions import ends
 from penstock.transactions import table as id_table
@@ -97,6 +99,11 @@ def shown(number: int) -> str:
         ("of them with other pages than", shown(http_server.ASKED_MAX)),
         ("of them with other pages than", f"{http_server.ANSWER_TIMEOUT_S:.0f} s"),
         ("connections to the metrics port", f"{http_server.REQUEST_BYTES_MAX // KIB} KiB"),
+        ("metrics that clients push", f"{shown(instances.INSTANCES_MAX)} client instances"),
+        ("metrics that clients push", f"{shown(points.POINTS_MAX)} points"),
+        ("metrics that clients push", f"{client_metrics.ROWS_BYTES_MAX // MIB} MiB of rows"),
+        ("metrics that clients push", f"{shown(client_metrics.WAITING_MAX)} rows and "),
+        ("metrics that clients push", f"{client_metrics.WAITING_BYTES_MAX // MIB} MiB that wait"),
         ("elements of an array in a request", shown(decode.ELEMENTS_MAX)),
         ("long requests", f"above {long_requests.LONG_FRAME_BYTES // KIB} KiB"),
         ("long requests", f"fetches above {fetch.LONG_FRAME_BYTES // KIB} KiB"),
