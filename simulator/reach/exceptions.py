@@ -20,6 +20,7 @@ _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
+_HEAVY = "for requests of a size that simulated clients do not send; tests/remoting sends them"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -44,6 +45,18 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/sasl/doors.py:certificate_door": _TLS,
     "kafka/sasl/doors.py:_by_certificate": _TLS,
     "remoting/signed.py:*": _SIGNED,
+    "remoting/excerpts.py:Excerpts._begin*": _HEAVY,
+    "remoting/excerpts.py:Excerpts.make.*": _HEAVY,
+    "remoting/handlers/assignments.py:_tell_many": _HEAVY,
+    "remoting/handlers/locks.py:_in_turns": _HEAVY,
+    "remoting/handlers/send.py:_ended": _HEAVY,
+    "remoting/handlers/send.py:handle.*": _HEAVY,
+    "remoting/handlers/sent_messages.py:many_messages": _HEAVY,
+    "remoting/handlers/sent_messages.py:_decoded": _HEAVY,
+    "remoting/handlers/sent_messages.py:_unpacked*": _HEAVY,
+    "remoting/handlers/sent_messages.py:_plain": _HEAVY,
+    "remoting/wire/body_codec.py:_inflate*": _HEAVY,
+    "remoting/wire/body_codec.py:plain_body*": _HEAVY,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,
