@@ -29,6 +29,7 @@ _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it
 _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
 _SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
 _OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
+_HEAVY = "for requests of a size that simulated clients do not send; tests/remoting sends them"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -82,6 +83,18 @@ EXCEPTIONS: dict[str, str] = {
     "remoting/later/holding.py:Holding._ma*": _OF_GRPC,
     "remoting/halves/halves.py:Halves.transaction_id": _OF_GRPC,
     "remoting/pop/records.py:*hash*": _IN_ORDER,
+    "remoting/excerpts.py:Excerpts._begin*": _HEAVY,
+    "remoting/excerpts.py:Excerpts.make.*": _HEAVY,
+    "remoting/handlers/assignments.py:_tell_many": _HEAVY,
+    "remoting/handlers/locks.py:_in_turns": _HEAVY,
+    "remoting/handlers/send.py:_ended": _HEAVY,
+    "remoting/handlers/send.py:handle.*": _HEAVY,
+    "remoting/handlers/sent_messages.py:many_messages": _HEAVY,
+    "remoting/handlers/sent_messages.py:_decoded": _HEAVY,
+    "remoting/handlers/sent_messages.py:_unpacked*": _HEAVY,
+    "remoting/handlers/sent_messages.py:_plain": _HEAVY,
+    "remoting/wire/body_codec.py:_inflate*": _HEAVY,
+    "remoting/wire/body_codec.py:plain_body*": _HEAVY,
     "storage/read/regions.py:choose": _TWIN,
     "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,

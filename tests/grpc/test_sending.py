@@ -10,6 +10,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq.grpc_protocol import definition_pb2 as definition
 
 from penstock.controller.commands.command import CreateTopics, NewTopic
+from penstock.grpc import incoming
+from penstock.grpc.inflating import inflate
 from tests.grpc.served import Caller, message, records, running_grpc_node
 
 OK = definition.OK
@@ -109,6 +111,21 @@ def test_bodies_of_a_request_have_a_bound_together_however_small_they_are_packed
     small = message(topic, gzip.compress(bytes(100_000)), body_encoding=definition.GZIP)
     assert caller.send(*[small] * 5).status.code == OK
     assert len(records(node, topic, PARTITIONS, 5)) == 5
+
+
+def test_a_body_unpacks_to_what_its_topic_permits_and_no_further(
+    caller, topic, monkeypatch
+) -> None:
+    made: list[int] = []
+
+    def counting(data: bytes, bytes_max: int) -> bytes:
+        made.append(bytes_max)
+        return inflate(data, bytes_max)
+
+    monkeypatch.setattr(incoming, "inflate", counting)
+    bomb = message(topic, gzip.compress(bytes(3 << 20)), body_encoding=definition.GZIP)
+    assert caller.send(bomb).status.code == definition.MESSAGE_BODY_TOO_LARGE
+    assert made == [1_048_588]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -96,8 +96,8 @@ def test_frames_of_a_seed_are_the_same_and_of_all_kinds() -> None:
     assert {one.target for one in frames} == {code.name for code in SCHEMAS}
 
 
-def answer(opaque: int = 1, flag: int = 1) -> bytes:
-    return encode_frame(Command(0, opaque=opaque, flag=flag))
+def answer() -> bytes:
+    return encode_frame(Command(0, opaque=1, flag=1))
 
 
 @pytest.mark.parametrize(

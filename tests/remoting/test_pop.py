@@ -87,7 +87,8 @@ def test_what_comes_back_while_another_pop_waits_for_its_turn_is_read_before_it_
     send(remote, topic, "a", "b")
     first = pop(remote, topic, maxMsgNums=1)
     assert first.bodies == ["a"]
-    step, came_back = Pace.step, list[bool]()
+    step = Pace.step
+    came_back: list[bool] = []
 
     async def stepping(pace: Pace, count: int = 1) -> None:
         if count > 1 and not came_back:
