@@ -135,6 +135,40 @@ def _check(expression: str = "a = 1") -> bytes:
     )
 
 
+_NAMED, _MISSING = {"topic": (TOPIC,)}, {"topic": ("missing",)}
+_OF_OPERATORS: Final[Mapping[RequestCode, Schema]] = {
+    C.VIEW_MESSAGE_BY_ID: Schema(_NAMED | {"offset": _numbers(0, most=(1 << 62) - 1)}),
+    C.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Schema({}),
+    C.GET_TOPIC_STATS_INFO: Schema(_NAMED),
+    C.GET_TOPIC_CONFIG: Schema(_NAMED),
+    C.GET_BROKER_RUNTIME_INFO: Schema({}),
+    C.GET_BROKER_CONFIG: Schema({}),
+    C.GET_CONSUMER_CONNECTION_LIST: Schema({"consumerGroup": (f"{GROUP}-0",)}),
+    C.GET_PRODUCER_CONNECTION_LIST: Schema({"producerGroup": ("p",)}),
+    C.QUERY_TOPIC_CONSUME_BY_WHO: Schema(_NAMED),
+    C.GET_SUBSCRIPTIONGROUP_CONFIG: Schema({"group": (GROUP,)}),
+    C.GET_CONSUME_STATS: Schema({"consumerGroup": (GROUP,)} | _NAMED),
+    C.UPDATE_AND_CREATE_TOPIC: Schema(
+        _NAMED
+        | {
+            "readQueueNums": ("4",),
+            "writeQueueNums": ("4",),
+            "perm": ("6",),
+            "topicSysFlag": ("0",),
+            "order": ("false",),
+        }
+    ),
+    C.DELETE_TOPIC_IN_BROKER: Schema(_MISSING),
+    C.DELETE_TOPIC_IN_NAMESRV: Schema(_MISSING),
+    C.DELETE_KV_CONFIG: Schema({"namespace": ("ORDER_TOPIC_CONFIG",), "key": ("missing",)}),
+    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Schema({}, lambda: _json(groupName=GROUP)),
+    C.DELETE_SUBSCRIPTIONGROUP: Schema({"groupName": ("missing",)}),
+    C.INVOKE_BROKER_TO_RESET_OFFSET: Schema(
+        _NAMED | {"group": (GROUP,), "timestamp": _numbers(0), "isForce": ("true",)}
+    ),
+}
+
+
 SCHEMAS: Final[Mapping[RequestCode, Schema]] = {
     C.SEND_MESSAGE: Schema(_LONG_SEND, _message, _largest_message),
     C.SEND_MESSAGE_V2: Schema(_SEND, _message, _largest_message),
@@ -190,6 +224,7 @@ SCHEMAS: Final[Mapping[RequestCode, Schema]] = {
     C.SET_MESSAGE_REQUEST_MODE: Schema(
         {}, lambda: _json(topic=TOPIC, consumerGroup=GROUP, mode="PULL")
     ),
+    **_OF_OPERATORS,
 }
 
 

@@ -26,6 +26,8 @@ from tests.remoting.served import Remote, running_remoting_node
 CODES = sorted(SCHEMAS)
 REFUSED = {
     RequestCode.CONSUMER_SEND_MSG_BACK: ResponseCode.SYSTEM_ERROR,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: ResponseCode.CONSUMER_NOT_ONLINE,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: ResponseCode.SYSTEM_ERROR,
     RequestCode.END_TRANSACTION: ResponseCode.SYSTEM_ERROR,
     RequestCode.ACK_MESSAGE: ResponseCode.NO_MESSAGE,
     RequestCode.BATCH_ACK_MESSAGE: ResponseCode.NO_MESSAGE,
