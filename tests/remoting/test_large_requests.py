@@ -83,6 +83,7 @@ def test_thousands_of_queues_are_locked_in_short_turns(
     assert remote.ask_among(C.GET_ROUTEINFO_BY_TOPIC, {"topic": wide}).code == SUCCESS
     queues = [{"topic": wide, "brokerName": SET, "queueId": one} for one in range(2_000)]
     asked = body(consumerGroup="g0", clientId="one", mqSet=queues)
+    assert node.until(lambda: not front._told and not front._is_telling), "of others' groups"
     answer, turns = longest(node, lambda: remote.ask_among(C.LOCK_BATCH_MQ, {}, asked))
     assert len(json.loads(bytes(answer.body))["lockOKMQSet"]) == 2_000
     assert 0 < turns.longest < CALLS_MAX, turns.begun_in

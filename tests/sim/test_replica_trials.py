@@ -47,7 +47,7 @@ def leads() -> list[str]:
     """Return what was wrong in the first walk of a master that something was wrong with."""
     draw = Random(1)
     with trial():
-        for _ in range(WALKS):
+        for _ in range(2 * WALKS):
             if texts := list(LeadingWalk(SET, CONFIG, draw).run(STEPS)):
                 return texts
     return []

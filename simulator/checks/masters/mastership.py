@@ -194,6 +194,7 @@ class Mastership:
     def sees(self, replica_set: ReplicaSetImage, log: Log, now_ms: int) -> None:
         """Look at how far everybody is, now and after each word."""
         self.follow(replica_set)
+        self._drop_parts(replica_set, log, now_ms)
         if self.ends and self.ends[-1][1] == log.end:
             self.ends.pop()
         self.ends.append((now_ms, log.end))
@@ -203,6 +204,15 @@ class Mastership:
         for broker_id in replica_set.replicas:
             if broker_id != self.own_id:
                 self._catch_up(self.slave(broker_id), self.held(replica_set, broker_id))
+
+    def _drop_parts(self, replica_set: ReplicaSetImage, log: Log, now_ms: int) -> None:
+        """Let parts of the log neither follow nor count where whoever has one may be elected."""
+        for broker_id, slave in self.slaves.items():
+            may_be_elected = broker_id not in replica_set.sync_state_set
+            is_part = slave.whole_from > log.kept_from
+            if replica_set.policy.counts_replicas and may_be_elected and is_part:
+                slave.held = 0
+                self.gone(broker_id, now_ms)
 
     def _catch_up(self, slave: Slave, held: int) -> None:
         for time_ms, end in reversed(self.ends):

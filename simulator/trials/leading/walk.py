@@ -95,9 +95,9 @@ class LeadingWalk(Slaves):
             self._log.append(self._random.choice(WRITES))
         self._log.sync(self._random.randint(self._log.durable_position, self._log.end_position))
         if self._random.random() < 0.05:
-            self._log.start_position = min(
-                self._member.confirm_position, self._log.start_position + 60
-            )
+            start = self._log.start_position
+            confirmed = self._member.confirm_position
+            self._log.start_position = max(start, min(confirmed, start + 60))
 
     def _advance(self) -> None:
         """Time passes, in small steps, with a tick in each; slaves that follow go on saying so."""
