@@ -110,7 +110,9 @@ class LogParts:
             checkpointer=self.checkpointer,
             retention=self.segment_retention,
         )
-        self.retention = RetentionPass(self.commit_log, self.older, self._take_snapshot)
+        self.retention = RetentionPass(
+            self.commit_log, self.older, self._take_snapshot, self._note_changed
+        )
         self.runs = RunReader(disk=disk, store=self.store, writer=self.writer, reader=self.reader)
         self.appender = self._appender(disk, directory)
         self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
@@ -207,6 +209,9 @@ class LogParts:
             self._next_serial += 1
             self.partitions[topic_partition] = partition
         return partition
+
+    def _note_changed(self, partition: PartitionLog) -> None:
+        self.writer.dirty.append(partition)  # of a list that each snapshot replaces
 
     def _take_snapshot(self, then: Callable[[bool], None]) -> None:
         self.checkpointer.request(then)

@@ -25,11 +25,19 @@ class RetentionPass:
     """Runs the retention passes of one log. Used on the loop only."""
 
     def __init__(
-        self, commit_log: PartitionStore[Position], older: OlderStores, take_snapshot: Snapshot
+        self,
+        commit_log: PartitionStore[Position],
+        older: OlderStores,
+        take_snapshot: Snapshot,
+        changed: Callable[[PartitionLog], None],
     ) -> None:
+        """`changed` has the next snapshot take a partition anew: it may be idle for long, and one
+        whose pieces are in older stores alone has none that the commit log would judge.
+        """
         self._commit_log = commit_log
         self._older = older
         self._take_snapshot = take_snapshot
+        self._changed = changed
         self._left: list[PartitionStore[Position] | OlderStore] = []
         """Stores that have not judged yet; the last element is next."""
         self._rules: RetentionRules | None = None
@@ -46,7 +54,9 @@ class RetentionPass:
         if self.is_running:
             return
         self.is_running = True
-        self._rules = RetentionRules(partitions, now_ms, settings_of, self._older.size_bytes)
+        self._rules = RetentionRules(
+            partitions, now_ms, settings_of, self._older.size_bytes, self._changed
+        )
         self._let_go = []
         self._left = [self._commit_log, *self._older.stores]
         self._judge_next()

@@ -42,8 +42,11 @@ class RetentionRules:
         now_ms: int,
         settings_of: SettingsOf,
         older_bytes: OlderBytes,
+        raised: Callable[[PartitionLog], None] | None = None,
     ) -> None:
+        """`raised` is told of each partition whose log start has been raised."""
         self.partitions = partitions
+        self._raised = raised
         self.now_ms = now_ms
         self.settings_of = settings_of
         self._older_bytes = older_bytes
@@ -64,6 +67,8 @@ class RetentionRules:
             settings, partition, piece
         ):
             partition.raise_log_start(piece.end_offset)
+            if self._raised is not None:
+                self._raised(partition)
         if partition.log_start_offset < piece.end_offset:
             self._kept.add(partition.serial)
             return True
