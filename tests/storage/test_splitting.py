@@ -356,6 +356,22 @@ def test_large_files_are_taken_over_some_extents_in_a_turn(monkeypatch: pytest.M
     assert all(not name.endswith(".extents") for name in disk.list(f"{DIRECTORY}/second"))
 
 
+def test_a_log_start_that_retention_raises_by_moved_records_alone_outlives_a_loss_of_power() -> (
+    None
+):
+    """The partition is idle, and the commit log has nothing of it that a pass would judge."""
+    made = Split()
+    assert made.go_round()
+    end = made.kept.log_end_offset
+    start = made.kept.commit_log_start_offset
+    assert 0 < start < end
+    made.retain(settings=Retention(made.kept.size_bytes, -1))
+    assert made.log.splitting.file_count == 0, "its file is gone"
+    made.disk.power_loss()
+    again = Split(disk=made.disk)
+    assert (again.kept.log_start_offset, again.kept.log_end_offset) == (start, end)
+
+
 def test_a_file_that_goes_late_is_not_one_of_the_log_that_was_opened_anew() -> None:
     """A read holds the removal up; meanwhile the log is reset, and its numbers begin again."""
     made = Split()
