@@ -110,15 +110,17 @@ class LogParts:
             checkpointer=self.checkpointer,
             retention=self.segment_retention,
         )
-        self.retention = RetentionPass(
-            self.commit_log, self.older, self._take_snapshot, self._note_changed
-        )
+        self.retention = self._retention_pass()
         self.runs = RunReader(disk=disk, store=self.store, writer=self.writer, reader=self.reader)
         self.appender = self._appender(disk, directory)
         self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
         self.recovery = RecoveryReport()
         self._next_serial = 0
         self._wire()
+
+    def _retention_pass(self) -> RetentionPass:
+        snapshots = self._take_snapshot, self._note_changed
+        return RetentionPass(self.commit_log, self.older, *snapshots)
 
     def _transactions(self) -> TransactionLog:
         disk, directory = self._place.disk, self._place.directory
