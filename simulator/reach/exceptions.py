@@ -61,7 +61,7 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
     "remoting/handlers/admin/*": _OPERATORS,
-    "remoting/operating/arrivals.py:*": _OPERATORS,
+    "remoting/operating/arrivals.py:Arrivals.wait_for*": _OPERATORS,
     "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,
     "remoting/operating/resets.py:_key": _OPERATORS,
     "remoting/members.py:GroupMembers.members": _OPERATORS,
