@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.audit.compiled import Counts
 from penstock.audit.fold import Fold
 from penstock.audit.row import ALLOWED, DENIED, TEXT_KEPT_MAX, RowKey, Who, encode_row
-from penstock.broker.audit.row_log import RowLog, RowTopic
+from penstock.broker.audit.row_log import RowLog, Rows, RowTopic
 
 if TYPE_CHECKING:
     from penstock.broker.access import Operation, Requester, Resource
@@ -37,7 +37,7 @@ class _Waiting(NamedTuple):
     counts: Counts
 
 
-class AuditLog:
+class AuditLog(Rows):
     """See the module; one for each node where the audit is on."""
 
     def __init__(self, broker: Broker, topic: RowTopic) -> None:
@@ -46,25 +46,6 @@ class AuditLog:
         """Where requests are counted."""
         self._rows: RowLog[_Waiting] = RowLog(broker, topic, self._encode, WAITING_MAX)
         self._denials = 0
-
-    def __len__(self) -> int:
-        """How many rows wait."""
-        return len(self._rows)
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether rows wait and no partition for them is led here."""
-        return self._rows.is_stuck
-
-    @property
-    def written(self) -> int:
-        """Rows confirmed since the start."""
-        return self._rows.written
-
-    @property
-    def dropped(self) -> int:
-        """Rows that found no room since the start."""
-        return self._rows.dropped
 
     def expire(self, now_ms: int) -> None:
         """Take what a fold that is over has left, and write some of what waits."""

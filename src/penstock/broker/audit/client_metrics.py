@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import as_answer
-from penstock.broker.audit.row_log import RowLog, RowTopic
+from penstock.broker.audit.row_log import RowLog, Rows, RowTopic
 from penstock.broker.awaited import awaited
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.protobuf.errors import MalformedMessage, TooManyFields
@@ -72,7 +72,7 @@ _UNPACK_HERE: Final = Bounds(HERE_BYTES, ratio_free_bytes=HERE_BYTES)
 log = logging.getLogger(__name__)
 
 
-class ClientMetrics:
+class ClientMetrics(Rows):
     """See the module; one for each node that takes them."""
 
     def __init__(self, broker: Broker, topic: RowTopic, new_id: Callable[[], UUID]) -> None:
@@ -90,25 +90,6 @@ class ClientMetrics:
         self.results: dict[tuple[str, str], int] = {}
         """By request (get, push) and result, how many since the start."""
         broker.metadata.subscribe(self._on_delta)
-
-    def __len__(self) -> int:
-        """How many rows wait."""
-        return len(self._rows)
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether rows wait and no partition for them is led here."""
-        return self._rows.is_stuck
-
-    @property
-    def written(self) -> int:
-        """Rows confirmed since the start."""
-        return self._rows.written
-
-    @property
-    def dropped(self) -> int:
-        """Rows that found no room since the start."""
-        return self._rows.dropped
 
     @property
     def pinned_bytes(self) -> int:

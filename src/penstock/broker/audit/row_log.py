@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.coordinator.unwritten import Unwritten
 from penstock.replica.replica_set import Role
@@ -149,6 +149,31 @@ class RowLog(Generic[R]):
                 break
             records.append((name, row))
         return records
+
+
+class Rows:
+    """What the owner of a row log tells of it; the owner makes `_rows`."""
+
+    _rows: RowLog[Any]
+
+    def __len__(self) -> int:
+        """How many rows wait."""
+        return len(self._rows)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether rows wait and no partition for them is led here."""
+        return self._rows.is_stuck
+
+    @property
+    def written(self) -> int:
+        """Rows confirmed since the start."""
+        return self._rows.written
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room since the start."""
+        return self._rows.dropped
 
 
 def _nothing(records: list[tuple[bytes, bytes]]) -> None:
