@@ -40,6 +40,9 @@ REFUSED = {
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
     with running_remoting_node(tmp_path_factory.mktemp("requests")) as served:
         served[0].submit(CreateTopics(topics=(NewTopic(name=TOPIC, partition_count=4),)))
+        with closing(Remote(served[1])) as first:  # requests read what is there, in any order
+            sent = legal_request(RequestCode.SEND_MESSAGE_V2, 1, Serialisation.JSON)
+            assert first.ask(sent.code, sent.fields, sent.body).code == ResponseCode.SUCCESS
         yield served
 
 
