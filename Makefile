@@ -65,6 +65,7 @@ check-rooms: $(STAMP)
 
 check-tidy: $(STAMP)
 	$(BIN)/python tools/tidy.py
+	$(BIN)/python tools/circles.py
 	$(BIN)/python tools/classes.py
 	$(BIN)/python tools/by_text.py
 	$(BIN)/python tools/shares.py

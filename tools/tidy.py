@@ -17,8 +17,8 @@ Rules
     marker        no leftover markers in text files
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
-    circle        no import cycles, also of type-checking imports
     crowd         no package has more than 25 modules of its own
+    top           at the top stand the files that this page names
     aside         packages outside src import in one direction: tests > benchmarks, reliability >
                   demo, tools > harness; nothing imports tests, only tests import tools
 """
@@ -27,7 +27,7 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -39,11 +39,8 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors audit base compaction configs controller coordinator extents frames"
-_CORE += (
-    " groups housekeeper inspection protobuf protocol quotas raft record replica replication shares"
-)
-_CORE += " storage telemetry tier transactions"
-CORE_ROOMS = frozenset(_CORE.split())
+_CORE += " groups housekeeper inspection protobuf protocol quotas raft record replica replication"
+CORE_ROOMS = frozenset(f"{_CORE} shares storage telemetry tier transactions".split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {
@@ -64,14 +61,13 @@ BANNED_CALLS = {
     "open": "take a Disk port",
     "print": "return it; cli prints",
     "input": "take it as an argument",
-    "datetime.now": "take a Clock port",
-    "datetime.utcnow": "take a Clock port",
-    "datetime.today": "take a Clock port",
+    **dict.fromkeys(
+        (f"datetime.{name}" for name in ("now", "utcnow", "today")), "take a Clock port"
+    ),
     "date.today": "take a Clock port",
-    "uuid.uuid1": "take random bytes as an argument",
-    "uuid.uuid4": "take random bytes as an argument",
-    "uuid1": "take random bytes as an argument",
-    "uuid4": "take random bytes as an argument",
+    **dict.fromkeys(
+        ("uuid.uuid1", "uuid.uuid4", "uuid1", "uuid4"), "take random bytes as an argument"
+    ),
 }
 
 READING_ROOMS = frozenset(
@@ -113,6 +109,9 @@ NOT_IMPORTED_BY = {
     "tools": frozenset({"tests", "benchmarks", "reliability"}),
 }
 """What a package at the top may not import."""
+
+TOP_FILES = frozenset({"Makefile", "pyproject.toml", "setup.py", "MANIFEST.in", ".gitignore"})
+TOP_FILES |= {f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "GLOSSARY", "README")}
 
 ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"})
 
@@ -197,7 +196,7 @@ def check_core(source: Source) -> Iterator[Finding]:
     if source.room not in CORE_ROOMS or source.tree is None:
         return
     for node in ast.walk(source.tree):
-        for name in _imported(node):
+        for name in imported(node):
             root = name.partition(".")[0]
             if root in BANNED_IMPORTS:
                 text = f"import of {root}: {BANNED_IMPORTS[root]}"
@@ -307,10 +306,16 @@ def check_aside(source: Source) -> Iterator[Finding]:
     if package not in NOT_IMPORTED_BY or not source.path.endswith(".py"):
         return
     for node in ast.walk(source.tree or ast.parse(source.text)):
-        for top in sorted({name.partition(".")[0] for name in _imported(node)}):
+        for top in sorted({name.partition(".")[0] for name in imported(node)}):
             if top in NOT_IMPORTED_BY[package]:
                 text = f"{package} may not import {top}: what both need belongs into harness"
                 yield Finding(source.path, node.lineno, "aside", text)  # type: ignore[attr-defined]
+
+
+def check_top(source: Source) -> Iterator[Finding]:
+    """What stands at the top is what a newcomer sees first."""
+    if "/" not in source.path and source.path not in TOP_FILES:
+        yield Finding(source.path, 1, "top", "it belongs into a folder, or not into the project")
 
 
 RULES: Sequence[Rule] = (
@@ -323,6 +328,7 @@ RULES: Sequence[Rule] = (
     check_segment,
     check_text,
     check_aside,
+    check_top,
 )
 
 
@@ -348,43 +354,6 @@ def check_dead(sources: Sequence[Source], entry_points: frozenset[str]) -> Itera
             yield Finding(source.path, 1, "dead", "nothing imports it: use it or remove it")
 
 
-def check_circles(sources: Sequence[Source]) -> Iterator[Finding]:
-    """Find modules that import each other; one sentence for each circle."""
-    paths = {source.module: source.path for source in sources if source.room}
-    graph = {
-        source.module: sorted(
-            {name for node in ast.walk(source.tree) for name in _imported(node)}
-            & (paths.keys() - {source.module})
-        )
-        for source in sources
-        if source.room and source.tree
-    }
-    told: set[str] = set()
-    for module in sorted(graph):
-        circle = [] if module in told else _circle_of(module, graph)
-        told |= set(circle)
-        if circle:
-            way = " > ".join([*circle, module])
-            yield Finding(paths[module], 1, "circle", f"{way}: name what is needed by a protocol")
-
-
-def _circle_of(start: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest way from a module back to itself, or nothing where there is none."""
-    came_from: dict[str, str] = {}
-    waiting = [start]
-    for module in waiting:
-        for name in graph.get(module, ()):
-            if name not in came_from:
-                came_from[name] = module
-                waiting.append(name)
-    if start not in came_from:
-        return []
-    way = [came_from[start]]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    return way[::-1]
-
-
 def check_crowds(sources: Sequence[Source]) -> Iterator[Finding]:
     """Find packages that nobody can look over."""
     members = Counter[str]()
@@ -399,13 +368,14 @@ def check_crowds(sources: Sequence[Source]) -> Iterator[Finding]:
 
 def _modules_imported(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree) if source.tree else ():
-        yield from _imported(node)
+        yield from imported(node)
         # Entry points and data sources name modules as text.
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from re.findall(r"\bpenstock(?:\.\w+)+", node.value)
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def imported(node: ast.AST) -> Iterator[str]:
+    """Yield the modules that an import may name; what it takes of one may be a module, too."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -444,16 +414,16 @@ def read_sources(root: Path) -> list[Source]:
 
 def read_source(path: str, text: str) -> Source:
     """Parse one file; `path` is relative to the project, with `/` between the parts."""
-    ours = path.startswith(("src/", f"{SIMULATOR}/")) and path.endswith(".py")
     tree, wrong = _parse(text) if path.endswith(".py") else (None, "")
+    ours = path.startswith(("src/", f"{SIMULATOR}/")) and path.endswith(".py")
+    module = name_of(path) if ours else ""
+    return Source(path=path, text=text, module=module, tree=tree, syntax_error=wrong)
+
+
+def name_of(path: str) -> str:
+    """Return the dotted name of a module."""
     module = path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
-    return Source(
-        path=path,
-        text=text,
-        module=module.replace("/", ".") if ours else "",
-        tree=tree,
-        syntax_error=wrong,
-    )
+    return module.replace("/", ".")
 
 
 def _parse(text: str) -> tuple[ast.Module | None, str]:
@@ -470,7 +440,7 @@ def findings(sources: Sequence[Source]) -> list[Finding]:
     own = [source if source.module else _outside(source) for source in good]
     found = [finding for source in own for rule in RULES for finding in rule(source)]
     found += check_dead(good, ENTRY_POINTS)
-    return sorted([*wrong, *found, *check_circles(good), *check_crowds(good)])
+    return sorted([*wrong, *found, *check_crowds(good)])
 
 
 def _outside(source: Source) -> Source:

@@ -25,7 +25,7 @@ from benchmarks.peers.model import Answer, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.rounds import Say
 from benchmarks.peers.servers import open_server
-from benchmarks.peers.spark_rows import CONNECTOR, NODE, PARQUET, TIER
+from benchmarks.peers.spark_readers import CONNECTOR, NODE, PARQUET, TIER
 from benchmarks.peers.spark_tier import TieredTopic, tiered_topic
 from harness.maven import jars
 from penstock.spark import register

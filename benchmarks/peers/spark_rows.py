@@ -8,12 +8,8 @@ from benchmarks.peers.model import Answer, Figure, Group, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples
 from benchmarks.peers.rounds import Say
 from benchmarks.peers.servers import Server
+from benchmarks.peers.spark_readers import CONNECTOR, NODE, PARQUET, TIER
 from harness.maven import jars
-
-NODE = Spec(product="penstock")
-TIER = Spec(product="penstock tier")
-CONNECTOR = Spec(product="spark connector")
-PARQUET = Spec(product="spark parquet")
 
 
 def _unasked(server: Server, scale: Scale) -> Answer:

@@ -215,35 +215,10 @@ def test_a_file_that_is_not_python_is_found(tmp_path):
     assert rules_broken(STORAGE, "def (:\n", imported=False) == ["syntax"]
 
 
-def circles(imports):
-    sources = [
-        tidy.read_source(
-            f"src/penstock/net/{name}.py",
-            "\n".join(['"""What it is."""', *(f"import penstock.net.{other}" for other in others)]),
-        )
-        for name, others in imports.items()
-    ]
-    return [finding for finding in tidy.findings(sources) if finding.rule == "circle"]
-
-
-def test_modules_that_import_each_other_are_found_once_and_named_in_order():
-    found = circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []})
-    assert len(found) == 1
-    names = ("a", "b", "c", "a")
-    assert found[0].text.startswith(" > ".join(f"penstock.net.{name}" for name in names))
-
-
-def test_two_ways_to_one_module_are_no_circle():
-    assert circles({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": []}) == []
-
-
-def test_an_import_for_types_alone_closes_a_circle_too():
-    importing = '"""What it is."""\nif TYPE_CHECKING:\n    from penstock.net import b\n'
-    sources = [
-        tidy.read_source("src/penstock/net/a.py", importing),
-        tidy.read_source("src/penstock/net/b.py", '"""What it is."""\nimport penstock.net.a\n'),
-    ]
-    assert "circle" in [finding.rule for finding in tidy.findings(sources)]
+def test_a_file_at_the_top_that_is_not_known_is_found():
+    assert rules_broken("NOTES.md", "Something.\n") == ["top"]
+    assert rules_broken("docs/notes.md", "Something.\n") == []
+    assert rules_broken("README.md", "Something.\n") == []
 
 
 @pytest.mark.parametrize("count", [25, 26])
