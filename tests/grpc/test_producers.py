@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.grpc.producing.producers import HEARD_MS, Producers, TooManyProducers
+from penstock.grpc.producing.producers import HEARD_MS, LOOKED_MAX, Producers, TooManyProducers
 from penstock.grpc.producing.transactions import half_properties
 from penstock.grpc.proto.messages import Duration, SystemProperties
 from penstock.remoting.halves.times import IMMUNITY
@@ -23,6 +23,22 @@ def test_producers_of_a_topic_are_asked_one_after_another() -> None:
     assert producers.next_of("t", lambda stream: stream == "s2", 0) == "s2"
     assert producers.next_of("t", lambda _: False, 0) is None
     assert producers.count == 3
+
+
+def test_a_question_looks_at_so_many_producers_and_the_next_one_goes_on_behind_them() -> None:
+    producers: Producers[int] = Producers()
+    for number in range(LOOKED_MAX + 2):
+        producers.settle(f"client-{number}", ["t"], number, 0)
+    looked: list[int] = []
+
+    def is_the_last(stream: int) -> bool:
+        looked.append(stream)
+        return stream == LOOKED_MAX + 1
+
+    assert producers.next_of("t", is_the_last, 0) is None
+    assert looked == list(range(LOOKED_MAX))
+    assert producers.next_of("t", is_the_last, 0) == LOOKED_MAX + 1
+    assert looked[LOOKED_MAX:] == [LOOKED_MAX, LOOKED_MAX + 1]
 
 
 def test_who_is_silent_is_not_asked_until_he_is_heard_again() -> None:

@@ -98,8 +98,8 @@ MUTANTS = (
         "a producer that does not answer keeps the others from being asked",
         (
             "grpc/producing/producers.py",
-            "                clients[client_id] = clients.pop(client_id)\n",
-            "                clients[client_id] = clients[client_id]\n",
+            "            clients[client_id] = clients.pop(client_id)\n",
+            "            clients[client_id] = clients[client_id]\n",
         ),
         kind=Kind.ORDER,
         near=PRODUCERS,

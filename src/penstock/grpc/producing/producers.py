@@ -11,6 +11,7 @@ Source: RocketMQ's proxy `ClientActivity`, which registers each topic as a produ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from penstock.base.errors import PlatformError
@@ -19,7 +20,9 @@ PRODUCERS_MAX: Final = 20_000
 """Topics of all producers together, 1 KiB each at most."""
 HEARD_MS: Final = 30_000
 """Three heartbeats; who is silent for longer is not asked."""
-
+LOOKED_MAX: Final = 100
+"""Producers that are looked at for one question; the next question begins with those behind them.
+Many that may not be asked do not hold the loop by their number."""
 
 StreamT = TypeVar("StreamT")
 
@@ -84,10 +87,10 @@ class Producers(Generic[StreamT]):
     def next_of(self, topic: str, is_fit: Callable[[StreamT], bool], now_ms: int) -> StreamT | None:
         """Return the stream of a producer of a topic that was heard lately and is fit."""
         clients = self._of.get(topic, {})
-        for client_id in clients:
+        for client_id in list(islice(clients, LOOKED_MAX)):
             known = self._known[client_id]
+            clients[client_id] = clients.pop(client_id)
             if now_ms - known.heard_ms < HEARD_MS and is_fit(known.stream):
-                clients[client_id] = clients.pop(client_id)
                 return known.stream
         return None
 
