@@ -18,16 +18,14 @@ from typing import Final, NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import partition_of
-from penstock.broker.fetch.consumer import Consumer
-from penstock.broker.fetch.operation import FetchOperation
-from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedPartition
 from penstock.record.build import Record
-from penstock.record.excerpt import Part
 from penstock.record.read import iter_batches, iter_records
 from penstock.remoting.errors import MessageGone
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check, find_topic
+from penstock.remoting.handlers.at_place import read_at
 from penstock.remoting.ids import derived_id, located
 from penstock.remoting.later.group_topics import RETRY
 from penstock.remoting.later.resending import Resend, resend
@@ -69,34 +67,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     topic_name = RETRY + asked.group if place.is_retry else asked.topic
     hosted = partition_of(find_topic(context, topic_name, Operation.READ), place.partition)
     hosted.check_still_led()
-    key = (hosted.topic.name_bytes, hosted.partition)
-    read = PartitionRead(WantedPartition(key, place.offset, 1), hosted)
-    operation = FetchOperation(
-        context.broker,
-        [read],
-        min_bytes=1,
-        max_bytes=1,  # one batch
-        on_done=partial(_on_read, context, asked, reply),
-        consumer=Consumer(
-            room=context.connection,
-            turn=partial(context.broker.look_ups.ask, context.connection),
-        ),
-    )
-    operation.on_end = reply.end
-    operation.start(0)
-
-
-def _on_read(
-    context: RemotingContext, asked: _Asked, reply: Reply, reads: list[PartitionRead]
-) -> None:
-    (read,) = reads
-    reply.begin()
-    if read.error is not None:
-        reply.fail(read.error)
-        return
-    part = Part(int(read.wanted.fetch_offset), 1, 1)
-    told = partial(_on_excerpt, context, asked, reply, read)
-    context.front.desk.excerpts.make(read, part, context.connection, told, reply.end)
+    told = partial(_on_excerpt, context, asked, reply)
+    read_at(context, hosted, place.offset, reply, told, is_committed=False)
 
 
 def _on_excerpt(

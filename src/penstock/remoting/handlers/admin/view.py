@@ -17,14 +17,12 @@ from typing import Final
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
-from penstock.broker.fetch.consumer import Consumer
-from penstock.broker.fetch.operation import FetchOperation
-from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
-from penstock.record.excerpt import Part
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.remoting.errors import MessageGone
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.filtering import Messages
 from penstock.remoting.gate import Found, find_topic
+from penstock.remoting.handlers.at_place import read_at
 from penstock.remoting.ids import located
 from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.reading import Wanted, read_messages
@@ -56,34 +54,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     queue = context.front.queues_of(topic.topic_id, tuple(topic.placed)).queue(hosted.partition)
     host, found = context.front.own_host(), Found(hosted, queue)
     wanted = Wanted(name, found, place.offset, 1, EVERYTHING, host, topic.topic_id, is_retry)
-    part = WantedPartition((hosted.topic.name_bytes, hosted.partition), place.offset, 1)
-    operation = FetchOperation(
-        context.broker,
-        [PartitionRead(part, hosted)],
-        min_bytes=1,
-        max_bytes=1,  # one batch
-        on_done=partial(_answer, context, wanted, reply),
-        consumer=Consumer(
-            room=context.connection,
-            turn=partial(context.broker.look_ups.ask, context.connection),
-            is_committed=True,
-        ),
-    )
-    operation.on_end = reply.end
-    operation.start(0)
-
-
-def _answer(
-    context: RemotingContext, wanted: Wanted, reply: Reply, reads: list[PartitionRead]
-) -> None:
-    (read,) = reads
-    reply.begin()
-    if read.error is not None:
-        reply.fail(read.error)
-        return
-    made = partial(_read, context, wanted, reply, read)
-    part = Part(wanted.offset, 1, 1)
-    context.front.desk.excerpts.make(read, part, context.connection, made, reply.end)
+    on_read = partial(_read, context, wanted, reply)
+    read_at(context, hosted, place.offset, reply, on_read, is_committed=True)
 
 
 def _read(
