@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from benchmarks import RESULTS
 from harness.results import median, publish
+from penstock.base.ids import CoordinatorEpoch
 from penstock.shares.answers import accept
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
@@ -59,7 +60,7 @@ def new_ledger(*, is_ordered: bool = False) -> Ledger:
     """Return an empty share that begins at offset 0."""
     share = Share(ShareKey("group", bytes(16), 0))
     share.is_live = True
-    share.begin_tenure(1)
+    share.begin_tenure(CoordinatorEpoch(1))
     ledger = Ledger(share, Tally())
     ledger.write(Moved(0, True, is_ordered, 0))
     return ledger

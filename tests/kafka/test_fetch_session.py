@@ -1,7 +1,7 @@
 from itertools import count
 from typing import Any
 
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, SessionEpoch
 from penstock.kafka.fetch.session import (
     PARTITION_BYTES,
     SESSION_BYTES,
@@ -60,7 +60,7 @@ def resumed(
     sessions: FetchSessionCache, session_id: int, epoch: int = 1, **how: Any
 ) -> FetchSession | ErrorCode:
     given = {"uses_topic_ids": False, "now_ms": 0} | how
-    return sessions.resume(PEER, session_id, epoch, **given)
+    return sessions.resume(PEER, session_id, SessionEpoch(epoch), **given)
 
 
 def lives(sessions: FetchSessionCache, session: FetchSession) -> bool:
@@ -95,7 +95,7 @@ def test_a_session_made_with_names_can_not_go_on_with_topic_ids() -> None:
 
 def test_the_epoch_after_the_largest_one_is_one() -> None:
     session = created(cache())
-    session.next_epoch = 2**31 - 1
+    session.next_epoch = SessionEpoch(2**31 - 1)
     session.advance()
     assert session.next_epoch == 1
 

@@ -1,6 +1,7 @@
 """Share sessions without a node: whose they are, what they count for, and what replaces them."""
 
-from penstock.kafka.shares.sessions import FINAL_EPOCH, ShareSession, ShareSessions
+from penstock.kafka.session_epochs import FINAL_EPOCH, FIRST_EPOCH
+from penstock.kafka.shares.sessions import ShareSession, ShareSessions
 from penstock.protocol.error_codes import ErrorCode
 
 PLACES = [(bytes(16), number) for number in range(3)]
@@ -40,7 +41,7 @@ def test_a_request_that_closes_a_session_leaves_its_successor_open() -> None:
     assert sessions.use("g", "m", FINAL_EPOCH, HandClient()) is first
     second = opened(sessions)
     assert not sessions.close(first)
-    assert sessions.use("g", "m", 1, HandClient()) is second
+    assert sessions.use("g", "m", FIRST_EPOCH, HandClient()) is second
     assert sessions.close(second)
     assert len(sessions) == sessions.partitions == 0
 
@@ -49,7 +50,7 @@ def test_a_session_belongs_to_the_connection_that_used_it_last() -> None:
     sessions, ended = table()
     first, second = HandClient(), HandClient()
     session = sessions.open("g", "m", first, PLACES)
-    assert sessions.use("g", "m", 1, second) is session
+    assert sessions.use("g", "m", FIRST_EPOCH, second) is session
     first.is_closed = True
     sessions.expire(0)
     assert (len(sessions), ended) == (1, [])

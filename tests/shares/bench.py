@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
 from penstock.shares.cells import ACQUIRED, DYING, HELD, MASK, SHIFT, WAITING
@@ -21,7 +22,7 @@ POLICY = SharePolicy()
 def new_ledger(start: int = 0, *, is_ordered: bool = False, epoch: int = 1) -> Ledger:
     share = Share(KEY)
     share.is_live = True
-    share.begin_tenure(epoch)
+    share.begin_tenure(CoordinatorEpoch(epoch))
     ledger = Ledger(share, Tally())
     ledger.write(Moved(start, True, is_ordered, ledger.next_nonce()))
     return ledger
@@ -53,7 +54,7 @@ def take_over(records: Iterable[JournalRecord], epoch: int, *, expires_from: int
     """Return the share of the next master."""
     share = load(records, expires_from=expires_from)
     assert share is not None
-    share.begin_tenure(epoch)
+    share.begin_tenure(CoordinatorEpoch(epoch))
     return Ledger(share, Tally())
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.shares.cells import DONE, FREE, Chunk
 from penstock.shares.records import decode_key
 from penstock.shares.share import Share
@@ -28,7 +29,7 @@ def test_nothing_stands_behind_the_end_of_a_window_that_was_loaded() -> None:
     share = Share(KEY)
     chunk = share.chunks[0] = Chunk(is_ordered=False)
     chunk.states[:20] = bytes((DONE,)) * 20
-    put_head(share, Head(10, 15, 9, 9, 1, 7, 0, is_ordered=False, names=["m"]))
+    put_head(share, Head(10, 15, 9, 9, CoordinatorEpoch(1), 7, 0, is_ordered=False, names=["m"]))
     share.replay(10, Acquired(7, 1, "m", 10, [(16, 17)]))
     assert [share.state_of(offset) for offset in range(10, 15)] == [DONE] * 5
     assert share.state_of(15) == FREE

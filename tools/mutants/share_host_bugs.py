@@ -191,7 +191,7 @@ MUTANTS = (
         "share-epoch-stands-still",
         AREA,
         "a request that was sent twice is done twice",
-        (SESSION, "            session.next_epoch = 1 if epoch == EPOCH_MAX else epoch + 1\n", ""),
+        (SESSION, "            session.next_epoch = following(epoch)\n", ""),
         kind=Kind.EPOCH,
         near=SESSIONS,
     ),

@@ -59,6 +59,10 @@ NO_MEMBER_EPOCH = MemberEpoch(-1)
 TopologyEpoch = NewType("TopologyEpoch", int)
 """int32; the version of the topology that a Streams application has given (KIP-1071)."""
 
+SessionEpoch = NewType("SessionEpoch", int)
+"""int32; the number of a request within a fetch session or a share session (KIP-227, KIP-932). 0
+opens one, -1 ends it."""
+
 SessionId = NewType("SessionId", int)
 """Number that a broker draws for each session with an active controller; 0 means none."""
 RequestId = NewType("RequestId", int)

@@ -28,7 +28,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch
+from penstock.base.ids import NO_LEADER_EPOCH, LeaderEpoch, SessionEpoch
 from penstock.base.ports import Buffer
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
@@ -74,7 +74,7 @@ class FetchRequest(NamedTuple):
     max_bytes: int
     isolation_level: int
     session_id: int
-    session_epoch: int
+    session_epoch: SessionEpoch
     partitions: list[FetchPartition]
     forgotten: list[tuple[bytes, int]]
     rack_id: str
@@ -135,7 +135,7 @@ def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchReques
         max_bytes,
         isolation_level,
         session_id,
-        session_epoch,
+        SessionEpoch(session_epoch),
         partitions,
         forgotten,
         rack_id,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator.unwritten import Unwritten
 from penstock.shares.answers import Verdict
 from penstock.shares.config import SharePolicy
@@ -53,7 +54,7 @@ class Described(NamedTuple):
     in_flight_count: int
     free_count: int
     is_ordered: bool
-    epoch: int
+    epoch: CoordinatorEpoch
     delivered: Iterator[list[int]]
     """Counts by deliveries, a chunk at a step (find.delivered); a million records are many."""
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from sys import byteorder
 from typing import Any
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.shares import reading
@@ -133,7 +134,9 @@ def _put_began(out: bytearray, update: Began) -> None:
 
 
 def _take_began(reader: wire.Reader) -> Began:
-    return Began(reading.number(reader, 0x7FFF_FFFF, "epoch"), reading.nonce(reader))
+    return Began(
+        CoordinatorEpoch(reading.number(reader, 0x7FFF_FFFF, "epoch")), reading.nonce(reader)
+    )
 
 
 def _put_moved(out: bytearray, update: Moved) -> None:

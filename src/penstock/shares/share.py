@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from re import compile as compiled
 from typing import Any
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.shares.cells import (
     ACQUIRED,
     CELLS,
@@ -144,15 +145,14 @@ class Share:
         cells, names = each * len(self.chunks), self.members.names_bytes
         return SHARE_BYTES + cells + names + 8 * self.timers.count
 
-    def begin_tenure(self, epoch: int) -> None:
+    def begin_tenure(self, epoch: CoordinatorEpoch) -> None:
         """Hand out under this leader epoch from now on, with numbers that no other epoch has had.
 
         Two masters of one epoch do not exist. The log names the last epoch that wrote; each since
         may have handed out up to TENURE_NONCES whose records were lost.
         """
         behind = max(epoch - self.epoch, 1) if self.epoch != NO_EPOCH else 1
-        first = (self.nonce + behind * TENURE_NONCES) & NONCE_MASK
-        self.tenure = (epoch, first)
+        self.tenure = (epoch, (self.nonce + behind * TENURE_NONCES) & NONCE_MASK)
         self.has_written = False
 
     def is_of_this_tenure(self, nonce: int) -> bool:

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import CoordinatorEpoch
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.records import JournalRecord
@@ -49,7 +50,7 @@ class Head(NamedTuple):
     end: int
     seq: int
     snapshot_seq: int
-    epoch: int
+    epoch: CoordinatorEpoch
     nonce: int
     forgiven_from: int
     is_ordered: bool
@@ -149,7 +150,7 @@ def decode_head(value: bytes) -> Head:
     if not base <= end <= base + SPAN_MAX:
         raise MalformedRecord(f"window from {base} to {end}")
     seq, since = reading.long_varint(reader), reading.long_varint(reader)
-    epoch = reading.number(reader, 0x8000_0000, "epoch") - 1
+    epoch = CoordinatorEpoch(reading.number(reader, 0x8000_0000, "epoch") - 1)
     nonce, forgiven_from, is_ordered = (
         reading.nonce(reader),
         reading.nonce(reader),

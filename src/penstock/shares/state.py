@@ -9,6 +9,7 @@ Source: Kafka `SharePartition`, `ShareGroupOffset` (KIP-932); KIP-1222 for `Rene
 from array import array
 from typing import NamedTuple, TypeAlias
 
+from penstock.base.ids import NO_COORDINATOR_EPOCH, CoordinatorEpoch
 from penstock.shares.runs import Runs
 
 
@@ -24,7 +25,7 @@ class ShareKey(NamedTuple):
 class Began(NamedTuple):
     """A mastership begins to write; its hand-outs have numbers from `nonce` on."""
 
-    epoch: int
+    epoch: CoordinatorEpoch
     nonce: int
 
 
@@ -87,7 +88,7 @@ class Renewed(NamedTuple):
 Update: TypeAlias = Began | Moved | Scanned | Acquired | Settled | Freed | Given | Renewed
 
 NO_PAUSE = 0
-NO_EPOCH = -1
+NO_EPOCH = NO_COORDINATOR_EPOCH
 NONCE_MASK = 0xFFFF_FFFF
 NONCE_HALF = 1 << 31
 """Numbers go round: one that is up to so many behind another one was given before it."""

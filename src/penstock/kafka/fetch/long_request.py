@@ -17,14 +17,13 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.parts import READ_COMMITTED, answer_bytes, find, selector_of, session_of
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, FetchReply
 from penstock.kafka.fetch.session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     NO_SESSION,
     FetchSession,
     SessionPartition,
 )
 from penstock.kafka.let_go import let_go
 from penstock.kafka.request import Reply
+from penstock.kafka.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchRequest

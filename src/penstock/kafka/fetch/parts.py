@@ -13,14 +13,13 @@ from penstock.broker.partitions import hosted_partition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION
 from penstock.kafka.fetch.session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     PARTITION_BYTES,
     Client,
     FetchSession,
     SessionPartition,
 )
 from penstock.kafka.gate import hosted_topics
+from penstock.kafka.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchRequest
 from penstock.replication.errors import NotMaster

@@ -16,11 +16,9 @@ from typing import Protocol
 
 from penstock.base.ids import LeaderEpoch, Offset
 from penstock.broker.fetch.partition_read import PartitionKey, WantedPartition
+from penstock.kafka.session_epochs import FIRST_EPOCH, following
 
 NO_SESSION = 0
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-EPOCH_MAX = 0x7FFFFFFF
 SESSION_BYTES = 512
 PARTITION_BYTES = 384
 """Memory of a session and of each of its partitions at most, without the topic's name: entry, key,
@@ -115,7 +113,7 @@ class FetchSession:
         """The connection that used it last."""
         self.host = client.client_host
         """The host that it is counted for: that of its first connection."""
-        self.next_epoch = 1
+        self.next_epoch = FIRST_EPOCH
         self.last_used_ms = 0
         self.size_bytes = SESSION_BYTES
         self.partitions: dict[PartitionKey, SessionPartition] = {}
@@ -146,5 +144,5 @@ class FetchSession:
             self.partitions[key] = partition
 
     def advance(self) -> None:
-        """Advance to the next epoch; after 2^31 - 1 comes 1."""
-        self.next_epoch = 1 if self.next_epoch == EPOCH_MAX else self.next_epoch + 1
+        """Advance to the next epoch."""
+        self.next_epoch = following(self.next_epoch)

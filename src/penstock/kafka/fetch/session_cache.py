@@ -20,9 +20,9 @@ protocol.
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
+from penstock.base.ids import SessionEpoch
 from penstock.broker.fetch.partition_read import PartitionKey
 from penstock.kafka.fetch.session import (
-    EPOCH_MAX,
     SESSION_BYTES,
     Client,
     FetchSession,
@@ -33,6 +33,7 @@ from penstock.protocol.error_codes import ErrorCode
 SESSIONS_BYTES_MAX = 32 << 20
 """Default of the limit in bytes: 80,000 partitions and their names."""
 GONE_MS = 10_000
+_ID_MAX = 0x7FFF_FFFF
 BETTER_TIMES = 2
 """A session of the same host is evicted only if it is larger by this factor."""
 
@@ -81,7 +82,7 @@ class FetchSessionCache:
             return None
         session_id = self._new_id()
         while session_id in self._sessions:
-            session_id = session_id % EPOCH_MAX + 1
+            session_id = session_id % _ID_MAX + 1
         session = FetchSession(session_id, uses_topic_ids, client)
         session.last_used_ms = now_ms
         self._sessions[session_id] = session
@@ -89,7 +90,13 @@ class FetchSessionCache:
         return session
 
     def resume(
-        self, client: Client, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int
+        self,
+        client: Client,
+        session_id: int,
+        epoch: SessionEpoch,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
     ) -> FetchSession | ErrorCode:
         """Return the session that an incremental request continues, or the error."""
         session = self._sessions.get(session_id)

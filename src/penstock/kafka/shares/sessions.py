@@ -16,12 +16,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
+from penstock.base.ids import SessionEpoch
 from penstock.broker.shares.waiting import ShareWait
+from penstock.kafka.session_epochs import FINAL_EPOCH, FIRST_EPOCH, following
 from penstock.protocol.error_codes import ErrorCode
 
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-EPOCH_MAX = 0x7FFFFFFF
 OF_SESSION_MAX = 10_000
 """Partitions of one session."""
 PARTITIONS_MAX = 200_000
@@ -60,7 +59,7 @@ class ShareSession:
         self.group = group
         self.member = member
         self.client = client
-        self.next_epoch = 1
+        self.next_epoch = FIRST_EPOCH
         self.is_over = False
         self.newest: ShareWait | None = None
         """Of its last fetch: one before that does not wait any more."""
@@ -140,7 +139,9 @@ class ShareSessions:
         self._sessions[group, member] = session
         return self.change(session, places, ())
 
-    def use(self, group: str, member: str, epoch: int, client: Client) -> ShareSession | ErrorCode:
+    def use(
+        self, group: str, member: str, epoch: SessionEpoch, client: Client
+    ) -> ShareSession | ErrorCode:
         """Return the session that a request goes on with, or ends; or the error."""
         session = self._sessions.get((group, member))
         if session is None:
@@ -148,7 +149,7 @@ class ShareSessions:
         if epoch != FINAL_EPOCH:
             if epoch != session.next_epoch:
                 return ErrorCode.INVALID_SHARE_SESSION_EPOCH
-            session.next_epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+            session.next_epoch = following(epoch)
         session.client = client
         return session
 

@@ -31,8 +31,9 @@ from penstock.kafka.fetch.parts import (
     session_of,
 )
 from penstock.kafka.fetch.reply import FetchReply
-from penstock.kafka.fetch.session import INITIAL_EPOCH, SessionPartition
+from penstock.kafka.fetch.session import SessionPartition
 from penstock.kafka.request import Reply
+from penstock.kafka.session_epochs import INITIAL_EPOCH
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import parse_fetch_request

@@ -13,10 +13,11 @@ from typing import Any
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
+from penstock.kafka.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 from penstock.kafka.shares.acknowledging import Acknowledging, check, rules_of
 from penstock.kafka.shares.group_keys import keys_of
 from penstock.kafka.shares.parts import AnswerParts, Finder, failed, named, refusal_of
-from penstock.kafka.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
+from penstock.kafka.shares.sessions import TopicIdPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.state import ShareKey

@@ -19,6 +19,7 @@ from penstock.broker.shares.waiting import ShareWait
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
+from penstock.kafka.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 from penstock.kafka.shares.acknowledging import Acknowledging, Rules, check, rules_of
 from penstock.kafka.shares.fetching import (
     BYTES_MAX,
@@ -39,8 +40,6 @@ from penstock.kafka.shares.parts import (
     refusal_of,
 )
 from penstock.kafka.shares.sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     ShareSession,
     TopicIdPartition,
 )
