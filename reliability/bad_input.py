@@ -24,7 +24,7 @@ FRAMES = 1_000_000
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     frames(2_000 if quick else 20_000, seed=1, parts=list(PARTS), runs=Runs(is_fresh=False))
 
 

@@ -53,7 +53,7 @@ class _Can(NamedTuple):
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     code = main(["--faults", "4" if quick else str(FAULTS)])
     if code:
         raise RuntimeError("a promise was broken: see the report")

@@ -66,7 +66,7 @@ class _Run:
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     series(5 if quick else 10)
 
 

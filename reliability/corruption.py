@@ -36,7 +36,7 @@ WRONG_SHOWN = 20
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     _damage(300 if quick else 3_000, seed=1)
     _damage_processes(2 if quick else 10, seed=1)
 

@@ -28,7 +28,7 @@ SLACK_SECONDS = 0.05
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     compare(4 if quick else 15, partitions=1_000 if quick else MANY, seed=1)
 
 

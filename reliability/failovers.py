@@ -41,7 +41,7 @@ ACTIONS: dict[str, tuple[Break, Mend]] = {
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     series("kill", faults=6 if quick else 40, seed=1)
 
 

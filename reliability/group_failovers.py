@@ -300,13 +300,13 @@ def series(kills: int, clients: list[str], *, is_fresh: bool) -> bool:
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     series(3 if quick else 9, [*CLIENTS], is_fresh=True)
 
 
 def main() -> int:
     """Read the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{QUESTION}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m reliability.{QUESTION}", description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="of each client's group")
     parser.add_argument("--client", action="append", choices=[*CLIENTS], help="only this one")
     parser.add_argument("--fresh", action="store_true", help="also what is known already")

@@ -12,7 +12,7 @@ from reliability.faults.faults import judge, kill_repeatedly
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     _kill(8 if quick else 50, seed=1)
 
 

@@ -14,7 +14,7 @@ from reliability.faults.faults import cut_power_repeatedly, judge
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     reason = why_not()
     if reason is not None:
         print(f"power_cuts left out: {reason}")

@@ -7,7 +7,6 @@ once. Then everything that was acknowledged is there, and popped, and pulled; no
 acknowledged comes again, nothing is early, every transaction is decided once, or discarded.
 """
 
-import argparse
 import asyncio
 import random
 import shutil
@@ -22,15 +21,13 @@ from typing import Any
 
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
-from harness.results import publish
 from harness.waiting import wait_until
-from reliability import RESULTS
+from reliability.kill_question import KillQuestion
 from simulator.clients.remoting.cast import TOPIC, RemotingCast
 from simulator.clients.world import ClientWorld
 from simulator.history.remoting.events import Clock
 
 GOAL = "0 lost, 0 acknowledged popped again, none early, none decided twice"
-QUESTION = "remoting_failovers"
 PARTITIONS = 2
 CLIENTS = 2
 BETWEEN_SECONDS = 1.5
@@ -178,21 +175,9 @@ def _counts(cast: RemotingCast) -> dict[str, int]:
     }
 
 
-def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m reliability`."""
-    publish(RESULTS, QUESTION, [run_kills(4 if quick else 20)], goal=GOAL)
-
-
-def main() -> int:
-    """Read the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m reliability.{QUESTION}", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    row = run_kills(arguments.kills, arguments.seed)
-    publish(RESULTS, QUESTION, [row], goal=GOAL)
-    return 0 if row["verdict"] == "ok" else 1
+KILLS = KillQuestion("remoting_failovers", GOAL, run_kills)
+run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(KILLS.main(__doc__))

@@ -8,7 +8,6 @@ handed out again, what was handed out was written, and every acknowledged record
 rejected by then, or was handed out as often as the group allows. Order is not promised.
 """
 
-import argparse
 import random
 import shutil
 import sys
@@ -23,7 +22,6 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
-from harness.results import publish
 from harness.share_groups import configure_group
 from harness.waiting import wait_until
 from harness.workload import create_topic
@@ -32,12 +30,11 @@ from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from reliability import RESULTS
 from reliability.clients.share_member import ShareReader
+from reliability.kill_question import KillQuestion
 from simulator.history.shares import FINAL, Kind, Place, ShareNotes, judge_shares, left_over
 
 GOAL = "nothing accepted comes again, nothing is lost, nothing is handed out that was not written"
-QUESTION = "share_failovers"
 TOPIC, GROUP, PARTITIONS, MEMBERS = "shared", "sharers", 3, 3
 DELIVERIES_MAX = 5
 RECORDS_PER_SECOND = 100
@@ -217,21 +214,9 @@ def _counts(notes: ShareNotes) -> dict[str, int]:
     }
 
 
-def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m reliability`."""
-    publish(RESULTS, QUESTION, [run_kills(4 if quick else 20)], goal=GOAL)
-
-
-def main() -> int:
-    """Read the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m reliability.{QUESTION}", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    row = run_kills(arguments.kills, arguments.seed)
-    publish(RESULTS, QUESTION, [row], goal=GOAL)
-    return 0 if row["verdict"] == "ok" else 1
+KILLS = KillQuestion("share_failovers", GOAL, run_kills)
+run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(KILLS.main(__doc__))

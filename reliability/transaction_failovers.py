@@ -8,7 +8,6 @@ not at all; and no partition keeps a transaction open. Beside them one client mo
 positions (moving.py): every second kill is that of the node that coordinates its group.
 """
 
-import argparse
 import random
 import shutil
 import sys
@@ -26,10 +25,9 @@ from confluent_kafka.admin import AdminClient
 from harness.cluster import ClusterProcess
 from harness.end_offsets import end_of, ends_of
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
-from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from reliability import RESULTS
+from reliability.kill_question import KillQuestion
 from reliability.moving import (
     GROUP,
     PLACES,
@@ -42,7 +40,6 @@ from reliability.moving import (
 )
 
 GOAL = "no transaction half visible, none hanging after its time-out, 0 lost, 0 double"
-QUESTION = "transaction_failovers"
 TOPIC, PARTITIONS, WRITERS, SPREAD = "in-transactions", 6, 3, 3
 TIMEOUT_MS = 10_000
 CALL_SECONDS = 30.0
@@ -242,21 +239,9 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
     }
 
 
-def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m reliability`."""
-    publish(RESULTS, QUESTION, [run_kills(3 if quick else 20)], goal=GOAL)
-
-
-def main() -> int:
-    """Read the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m reliability.{QUESTION}", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    row = run_kills(arguments.kills, arguments.seed)
-    publish(RESULTS, QUESTION, [row], goal=GOAL)
-    return 0 if row["verdict"] == "ok" else 1
+KILLS = KillQuestion("transaction_failovers", GOAL, run_kills, few=3)
+run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(KILLS.main(__doc__))

@@ -26,7 +26,7 @@ Run = Callable[[Path], Trial]
 
 
 def run(*, quick: bool) -> None:
-    """Answer the question as part of `python -m benchmarks`."""
+    """Answer the question as part of `python -m reliability`."""
     seconds, times = (15.0, 2) if quick else (60.0, 10)
     runs: list[Run] = [
         lambda directory: trials.no_controllers(directory, seconds=seconds),
