@@ -16,13 +16,13 @@ from harness.bad_input.peers import STRANGER_ID
 from harness.bad_input.plain_messages import plain_message
 from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.controller.session import Heartbeat, SetReport, StatusRequest, Submit
+from penstock.coordinator.calls.transactions import ENTRIES_MAX, PARTITIONS_MAX
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX
 from penstock.raft.messages import AppendEntries, InstallSnapshot
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.messages import Begin, Hello
 from penstock.replication.wire import EPOCHS_MAX, encode
-from penstock.runtime.calls.messages import ENTRIES_MAX, PARTITIONS_MAX
 from penstock.runtime.raft.codec import ENTRIES_MAX as RAFT_ENTRIES_MAX
 from penstock.runtime.raft.codec import RAFT_CODEC, SNAPSHOT_BYTES_MAX
 from penstock.runtime.session.messages import SESSION_CODEC, SETS_MAX

@@ -19,7 +19,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.messages import HaMessage, Reason
 from penstock.replication.wire import encode
-from penstock.runtime.calls.messages import CallMessage
+from penstock.runtime.calls.messages import KINDS
 from penstock.runtime.session.messages import SessionMessage
 
 _NUMBERS = (-1, 900, 901, 1 << 33)
@@ -34,7 +34,7 @@ def _members(union: Any) -> list[type[Any]]:
 
 RAFT_MESSAGES = _members(Message)
 SESSION_MESSAGES = _members(SessionMessage)
-CALL_MESSAGES = _members(CallMessage)
+CALL_MESSAGES = sorted(KINDS.values(), key=lambda cls: cls.__name__)
 HA_MESSAGES = _members(HaMessage)
 _FOR_THE_CLUSTER = {
     "CreateCluster",

@@ -30,10 +30,10 @@ from harness.bad_input.callers import Member
 from harness.bad_input.frame import framed
 from harness.bad_input.largest_peers import largest_messages, questions
 from harness.bad_input.peers import STRANGER_ID
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
-from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from reliability.attacks.attack_frames import ANSWER_SECONDS, RETRY_SECONDS, Address, Aim, Wait
 
 CONTROLLER, BROKER, METRICS = "controller", "broker", "metrics"

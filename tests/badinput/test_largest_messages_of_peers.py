@@ -3,11 +3,12 @@
 from harness.bad_input.frame import framed
 from harness.bad_input.largest_peers import largest_messages, questions
 from penstock.controller.session import Heartbeat, Submit
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX
 from penstock.raft.messages import AppendEntries, InstallSnapshot
 from penstock.replication.messages import Begin, Hello
 from penstock.replication.wire import EPOCHS_MAX, SLAVE_FRAME_BYTES_MAX, decode
-from penstock.runtime.calls.messages import CALL_CODEC, FRAME_BYTES_MAX, check
+from penstock.runtime.calls.messages import CALL_CODEC, check
 from penstock.runtime.raft.codec import ENTRIES_MAX, RAFT_CODEC, SNAPSHOT_BYTES_MAX
 from penstock.runtime.session.messages import SESSION_CODEC, SETS_MAX
 

@@ -21,8 +21,8 @@ from penstock.base.ids import (
 )
 from penstock.broker.sets.batch_answers import BatchAnswers, _read
 from penstock.broker.sets.extent_repairs import RETRY_MS, RETRY_MS_MAX, ExtentRepairs
-from penstock.coordinator.calls import CallTimedOut, fits
-from penstock.coordinator.extent_calls import (
+from penstock.coordinator.calls.asking import CallTimedOut, fits
+from penstock.coordinator.calls.extents import (
     PIECE_BYTES,
     BatchesCode,
     BatchesRequest,

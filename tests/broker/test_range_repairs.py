@@ -14,8 +14,8 @@ from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.broker.sets.batch_answers import BatchAnswers
 from penstock.broker.sets.extent_answers import ExtentAnswers
 from penstock.broker.sets.extent_repairs import ExtentRepairs
-from penstock.coordinator.calls import CallTimedOut, fits
-from penstock.coordinator.extent_calls import (
+from penstock.coordinator.calls.asking import CallTimedOut, fits
+from penstock.coordinator.calls.extents import (
     PIECE_BYTES,
     BatchesCode,
     BatchesRequest,

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
-from penstock.coordinator.calls import CallError, CallNotBegun, VerifyRequest, VerifyResponse
+from penstock.coordinator.calls.asking import CallError, CallNotBegun
+from penstock.coordinator.calls.transactions import VerifyRequest, VerifyResponse
 from penstock.kafka.transactions import asking
 from penstock.kafka.transactions.asking import PARTITIONS_MAX, CoordinatorAsker
 from penstock.protocol.error_codes import ErrorCode as Code

@@ -1,6 +1,9 @@
 """Markers for thousands of partitions are asked for in turns, in questions of a bounded size."""
 
-from penstock.coordinator.calls import Answer, MarkersRequest, Question
+from typing import Any
+
+from penstock.coordinator.calls.asking import Asks, Told
+from penstock.coordinator.calls.transactions import MarkersRequest
 from penstock.kafka.transactions.marking import ENTRIES_MAX, PARTITIONS_MAX
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -45,10 +48,10 @@ def is_over(node: LiveNode, name: str) -> bool:
 
 def test_no_question_is_larger_than_its_bounds(node: LiveNode, client: RawClient) -> None:
     server = node.node._calls.server
-    asked: list[Question] = []
+    asked: list[Asks[Any]] = []
     answer = server._handlers[MarkersRequest]
 
-    async def note(question: Question) -> Answer:
+    async def note(question: Asks[Any]) -> Told:
         asked.append(question)
         return await answer(question)
 

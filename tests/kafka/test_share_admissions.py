@@ -9,8 +9,8 @@ import pytest
 
 from harness.waiting import wait_until
 from penstock.base.ids import BrokerId, LeaderEpoch
-from penstock.coordinator.calls import BrokerNotReached
-from penstock.coordinator.share_calls import ShareBeginRequest, SharePlace
+from penstock.coordinator.calls.asking import BrokerNotReached
+from penstock.coordinator.calls.shares import ShareBeginRequest, SharePlace
 from penstock.kafka.shares import admissions, fetching
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

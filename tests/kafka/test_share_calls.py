@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     NOT_STARTED,
     ShareChange,
     ShareChangeKind,

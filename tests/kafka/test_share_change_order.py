@@ -9,7 +9,7 @@ import pytest
 from penstock.base.ids import BrokerId, CoordinatorEpoch
 from penstock.broker.coordinators.share_places import SharePlaces
 from penstock.controller.commands.command import BeginMastership
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     NO_EPOCH,
     NOT_STARTED,
     ShareChange,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import BrokerId
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     ShareCodesResponse,
     SharePlace,
     ShareSummary,

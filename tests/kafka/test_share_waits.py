@@ -10,7 +10,7 @@ import pytest
 
 from harness.waiting import wait_until
 from penstock.broker.shares.waiting import ready
-from penstock.coordinator.share_calls import SharePlace, ShareSummaryRequest
+from penstock.coordinator.calls.shares import SharePlace, ShareSummaryRequest
 from penstock.kafka import front
 from penstock.kafka.handlers.shares import share_fetch
 from penstock.kafka.shares import fetching

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.controller.commands.command import DeleteTopics, TopicReference
-from penstock.coordinator.calls import AskedPartition, VerifyRequest, VerifyResponse
+from penstock.coordinator.calls.transactions import AskedPartition, VerifyRequest, VerifyResponse
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.messages import Producer

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.coordinator.calls import MarkersResponse
+from penstock.coordinator.calls.transactions import MarkersResponse
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.state import TransactionState
 from tests.broker.transactional import committed, fetch, fetched

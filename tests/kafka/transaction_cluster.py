@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from penstock.base.ids import BrokerId, CoordinatorEpoch, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.metadata.image import ClusterImage
-from penstock.coordinator.calls import LinkLost, MarkersRequest, MarkersResponse
+from penstock.coordinator.calls.asking import LinkLost
+from penstock.coordinator.calls.transactions import MarkersRequest, MarkersResponse
 from penstock.kafka.transactions.marking import MarkerSender
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.protocol.api_keys import ApiKey

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from harness.ports import free_port
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.net.peer import Credentials, PeerHello, PeerSecurity, dial
 from penstock.replication.wire import EPOCHS_MAX
-from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from tests.live_node import running_node
 from tests.net.serving import run
 

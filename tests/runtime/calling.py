@@ -14,7 +14,8 @@ from penstock.base.ids import (
     SessionId,
 )
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
-from penstock.coordinator.calls import (
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX
+from penstock.coordinator.calls.transactions import (
     AskedPartition,
     MarkedPartition,
     MarkerEntry,
@@ -25,7 +26,7 @@ from penstock.coordinator.calls import (
 from penstock.net.peer import Credentials, PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.calls.broker_calls import BrokerCalls
-from penstock.runtime.calls.messages import FRAME_BYTES_MAX, PURPOSE
+from penstock.runtime.calls.messages import PURPOSE
 from penstock.runtime.calls.ports import USUAL_LIMITS, CallLimits, CallPorts
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from tests.net.serving import run

@@ -11,7 +11,8 @@ import pytest
 
 from harness.waiting import until
 from penstock.base.ids import BrokerId
-from penstock.coordinator.calls import (
+from penstock.coordinator.calls.asking import (
+    FRAME_BYTES_MAX,
     BrokerNotReached,
     CallFailed,
     CallNotServed,
@@ -21,13 +22,7 @@ from penstock.net.peer import Credentials, PeerHello, PeerSecurity, dial
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.calls.lane import SENT_PER_TURN, Lane
-from penstock.runtime.calls.messages import (
-    CALL_CODEC,
-    FRAME_BYTES_MAX,
-    StillThere,
-    Unserved,
-    encode,
-)
+from penstock.runtime.calls.messages import CALL_CODEC, StillThere, Unserved, encode
 from penstock.runtime.calls.ports import CallLimits
 from tests.net.peering import End, drained
 from tests.runtime.calling import AMPLE_MS, SECRET, Broker, pair, run, verify

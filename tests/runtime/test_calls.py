@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import BrokerId
-from penstock.coordinator.calls import (
-    AskedPartition,
+from penstock.coordinator.calls.asking import (
     BrokerNotReached,
     Caller,
     CallFailed,
@@ -16,18 +15,14 @@ from penstock.coordinator.calls import (
     CallsFull,
     CallTimedOut,
     CallTooLarge,
-    MarkersRequest,
-    MarkersResponse,
-    VerifyRequest,
-    VerifyResponse,
 )
-from penstock.coordinator.extent_calls import (
+from penstock.coordinator.calls.extents import (
     BatchesRequest,
     BatchesResponse,
     ExtentRequest,
     ExtentResponse,
 )
-from penstock.coordinator.position_calls import (
+from penstock.coordinator.calls.positions import (
     CommitPositionRequest,
     DeleteGroupRequest,
     FetchPositionRequest,
@@ -36,7 +31,7 @@ from penstock.coordinator.position_calls import (
     KnownPosition,
     PositionResponse,
 )
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     ShareBeginRequest,
     ShareChange,
     ShareChangeRequest,
@@ -47,8 +42,16 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.calls.transactions import (
+    PARTITIONS_MAX,
+    AskedPartition,
+    MarkersRequest,
+    MarkersResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from penstock.replication.errors import ReplicationError
-from penstock.runtime.calls.messages import PARTITIONS_MAX, check, encode
+from penstock.runtime.calls.messages import check, encode
 from penstock.runtime.calls.ports import CallLimits
 from penstock.runtime.peer_codec import MalformedPeerMessage
 from tests.runtime.calling import AMPLE_MS, markers, pair, run, verify

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import CoordinatorEpoch
-from penstock.coordinator.share_calls import ShareChangeKind, SharePlace
+from penstock.coordinator.calls.shares import ShareChangeKind, SharePlace
 from penstock.groups.assigned.currents import Current
 from penstock.groups.migration.claims import Claims
 from penstock.groups.streams import assignor, draft, holders

@@ -7,14 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
-from penstock.coordinator.calls import (
-    AskedPartition,
-    CallError,
-    CallNotBegun,
-    CallOutcomeUnknown,
-    VerifyRequest,
-    VerifyResponse,
-)
+from penstock.coordinator.calls.asking import CallError, CallNotBegun, CallOutcomeUnknown
+from penstock.coordinator.calls.transactions import AskedPartition, VerifyRequest, VerifyResponse
 from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.node.node import Node
 from simulator.faults.weather import Effect, pairs

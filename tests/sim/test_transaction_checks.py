@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.append import markers
 from penstock.broker.fetch import operation
-from penstock.coordinator.calls import MarkersRequest, MarkersResponse
+from penstock.coordinator.calls.transactions import MarkersRequest, MarkersResponse
 from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.kafka.transactions.marking import MarkerSender
 from penstock.replication.errors import NotMaster

@@ -24,6 +24,8 @@ from penstock.controller.commands import (
 )
 from penstock.controller.metadata import record_codec
 from penstock.controller.resource_config import listener_keys
+from penstock.coordinator.calls import asking
+from penstock.coordinator.calls import transactions as transaction_calls
 from penstock.frames import run_check
 from penstock.groups.classic import rebalance
 from penstock.groups.group import GROUP_OVERHEAD_BYTES
@@ -54,7 +56,6 @@ from penstock.raft.config import RaftConfig
 from penstock.replica import followed_set, purgatory
 from penstock.replication import wire
 from penstock.runtime import controller_driver
-from penstock.runtime.calls import messages as call_messages
 from penstock.runtime.calls.ports import USUAL_LIMITS
 from penstock.runtime.ha import client
 from penstock.runtime.io import http_server
@@ -132,8 +133,11 @@ def shown(number: int) -> str:
         ("markers that one question asks", f"up to {marking.PAUSE_MS_MAX // SECOND} s"),
         ("questions of a broker to another", f"{USUAL_LIMITS.in_flight} sent"),
         ("questions of a broker to another", f"{shown(USUAL_LIMITS.queued)} waiting"),
-        ("questions of a broker to another", f"{call_messages.FRAME_BYTES_MAX // KIB} KiB"),
-        ("questions of a broker to another", f"{shown(call_messages.PARTITIONS_MAX)} partitions"),
+        ("questions of a broker to another", f"{asking.FRAME_BYTES_MAX // KIB} KiB"),
+        (
+            "questions of a broker to another",
+            f"{shown(transaction_calls.PARTITIONS_MAX)} partitions",
+        ),
         ("questions of one broker that another", f"{USUAL_LIMITS.served}, for"),
         ("questions of one broker that another", f"{USUAL_LIMITS.served_ms // SECOND} s each"),
         ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),

@@ -237,7 +237,7 @@ MUTANTS = (
         "one question that is too large costs the answers of all others",
         (
             "runtime/calls/messages.py",
-            "    if len(frame) > bounds.bytes_max:\n",
+            "    if len(frame) > kind.BYTES_MAX:\n",
             "    if False:\n",
         ),
         kind=Kind.GUARD,

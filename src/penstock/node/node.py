@@ -11,6 +11,7 @@ from penstock.base.ports import Cancellable
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.controller.metadata.image import ClusterImage
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.front import KafkaFront
@@ -52,7 +53,6 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
-from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page

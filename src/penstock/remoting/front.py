@@ -57,7 +57,7 @@ from penstock.remoting.wire.message import NO_HOST, Host, packed_host
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.controller.metadata.image import BrokerImage
-    from penstock.coordinator.calls import Caller
+    from penstock.coordinator.calls.asking import Caller
     from penstock.net.connection import Connection
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]

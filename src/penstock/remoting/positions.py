@@ -16,8 +16,8 @@ from penstock.base.ids import BrokerId
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.positions import GroupPositions, coordinator_of
 from penstock.broker.partitions import HostedPartition
-from penstock.coordinator.calls import CallError
-from penstock.coordinator.position_calls import (
+from penstock.coordinator.calls.asking import CallError
+from penstock.coordinator.calls.positions import (
     NO_POSITION,
     CommitPositionRequest,
     FetchPositionRequest,

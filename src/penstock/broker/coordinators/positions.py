@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.base.ids import BrokerId
 from penstock.broker.coordinators.lease import knows_group
-from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.position_calls import (
+from penstock.coordinator.calls.positions import (
     NO_POSITION,
     NOT_HERE,
     CommitPositionRequest,
@@ -27,6 +26,7 @@ from penstock.coordinator.position_calls import (
     KnownPosition,
     PositionResponse,
 )
+from penstock.coordinator.partitioning import partition_of
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.groups.records import CommittedOffset, TopicKey

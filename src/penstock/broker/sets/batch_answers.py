@@ -14,7 +14,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset, ReplicaSetId, TopicId, TopicPartition
 from penstock.base.ports import Buffer
 from penstock.broker.broker import Broker
-from penstock.coordinator.extent_calls import (
+from penstock.coordinator.calls.extents import (
     PIECE_BYTES,
     BatchesCode,
     BatchesRequest,

@@ -9,7 +9,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.broker import Broker
 from penstock.broker.sets.outcome import outcome
-from penstock.coordinator.extent_calls import (
+from penstock.coordinator.calls.extents import (
     PIECE_BYTES,
     BatchesCode,
     ExtentRequest,

@@ -23,8 +23,8 @@ from penstock.base.ids import BrokerId, ReplicaSetId, TopicPartition
 from penstock.broker.broker import Broker
 from penstock.broker.sets.outcome import outcome
 from penstock.broker.sets.range_repairs import ANSWER_MS, NobodyHasIt, RangeRepairs
-from penstock.coordinator.calls import Caller, CallError
-from penstock.coordinator.extent_calls import BatchesCode, BatchesRequest
+from penstock.coordinator.calls.asking import Caller, CallError
+from penstock.coordinator.calls.extents import BatchesCode, BatchesRequest
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.errors import BadBatches, LogBusy, RangeRewritten
 from penstock.storage.second_level.damage import ExtentDamage, Repair

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, TopicPartition
 from penstock.broker.sets.outcome import outcome
-from penstock.coordinator.calls import Caller, CallError
-from penstock.coordinator.extent_calls import BatchesCode, ExtentRequest, ExtentResponse
+from penstock.coordinator.calls.asking import Caller, CallError
+from penstock.coordinator.calls.extents import BatchesCode, ExtentRequest, ExtentResponse
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.errors import BadBatches, LogBusy
 from penstock.storage.second_level.damage import RangeRepair

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock.assignors.partitions import Partitions
 from penstock.base.ids import CoordinatorEpoch
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     NO_EPOCH,
     ShareChange,
     ShareChangeKind,

@@ -26,9 +26,9 @@ from typing import Any
 from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.broker.broker import Broker
 from penstock.controller.metadata.image import NO_MASTER
-from penstock.coordinator.calls import Caller, CallError
+from penstock.coordinator.calls.asking import Caller, CallError
+from penstock.coordinator.calls.shares import ShareBeginRequest, SharePlace
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.share_calls import ShareBeginRequest, SharePlace
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode, known_code

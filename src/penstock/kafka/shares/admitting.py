@@ -20,7 +20,7 @@ from penstock.broker.awaited import awaited
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.share_policies import popping_group
 from penstock.broker.turns import Pace
-from penstock.coordinator.share_calls import ShareBeginRequest, ShareCodesResponse, SharePlace
+from penstock.coordinator.calls.shares import ShareBeginRequest, ShareCodesResponse, SharePlace
 from penstock.groups.share.records import Shared, SharedTopic
 from penstock.kafka.gate import find_topic, group_error_of_broker
 from penstock.protocol.error_codes import ErrorCode

@@ -1,4 +1,4 @@
-"""Answers what coordinators of share groups ask of the master of the data (share_calls.py).
+"""Answers what coordinators of share groups ask of the master of the data (coordinator/calls/shares.py).
 
 Source: Kafka `ShareCoordinatorService` (initializeState, readStateSummaries, deleteState), which
 keeps the state elsewhere.
@@ -15,7 +15,7 @@ from penstock.broker.shares.moving import moved
 from penstock.broker.shares.waiting import ready
 from penstock.broker.tier.reach import first_offset
 from penstock.broker.turns import Pace
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     NO_LAG,
     ShareChange,
     ShareChangeKind,

@@ -16,8 +16,8 @@ own by the metadata.
 """
 
 from penstock.broker.broker import Broker
+from penstock.coordinator.calls.shares import ShareChangeRequest
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.share_calls import ShareChangeRequest
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.gate import find_topic
 from penstock.shares.state import ShareKey

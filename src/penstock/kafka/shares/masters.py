@@ -17,8 +17,8 @@ from penstock.base.ids import BrokerId, CoordinatorEpoch, TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import NO_MASTER
-from penstock.coordinator.calls import Caller, CallError
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.asking import Caller, CallError
+from penstock.coordinator.calls.shares import (
     NO_EPOCH,
     ShareChange,
     ShareChangeKind,

@@ -14,8 +14,8 @@ from penstock.broker.append.verification import Verification, Verified, WantedPa
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
-from penstock.coordinator.calls import (
-    NO_TOPIC_ID,
+from penstock.coordinator.calls.asking import NO_TOPIC_ID
+from penstock.coordinator.calls.transactions import (
     MarkedPartition,
     MarkerEntry,
     MarkersRequest,

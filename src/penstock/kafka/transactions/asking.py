@@ -7,13 +7,8 @@ from penstock.base.ids import BrokerId
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.broker import Broker
 from penstock.controller.metadata.image import ReplicaSetImage
-from penstock.coordinator.calls import (
-    AskedPartition,
-    Caller,
-    CallError,
-    CallNotBegun,
-    VerifyRequest,
-)
+from penstock.coordinator.calls.asking import Caller, CallError, CallNotBegun
+from penstock.coordinator.calls.transactions import AskedPartition, VerifyRequest
 from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
 from penstock.kafka.transactions.answering import TransactionAnswers

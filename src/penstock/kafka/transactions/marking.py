@@ -27,14 +27,8 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.metadata.image import NO_EPOCH, TopicImage
-from penstock.coordinator.calls import (
-    NO_TOPIC_ID,
-    Caller,
-    CallError,
-    MarkedPartition,
-    MarkerEntry,
-    MarkersRequest,
-)
+from penstock.coordinator.calls.asking import NO_TOPIC_ID, Caller, CallError
+from penstock.coordinator.calls.transactions import MarkedPartition, MarkerEntry, MarkersRequest
 from penstock.kafka.gate import find_hosted_topic, find_topic
 from penstock.kafka.transactions.asking import coordinating_set
 from penstock.protocol.error_codes import ErrorCode, known_code

@@ -12,7 +12,7 @@ Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest` (without ids).
 """
 
 from penstock.controller.metadata.image import TopicImage
-from penstock.coordinator.calls import NO_TOPIC_ID
+from penstock.coordinator.calls.asking import NO_TOPIC_ID
 
 
 def may_enter(image: TopicImage | None, partition: int, topic_id: bytes = NO_TOPIC_ID) -> bool:

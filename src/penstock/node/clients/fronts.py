@@ -9,7 +9,7 @@ from penstock.node.clients.remoting import remoting_front
 from penstock.remoting.config import RemotingConfig
 
 if TYPE_CHECKING:
-    from penstock.coordinator.calls import Caller
+    from penstock.coordinator.calls.asking import Caller
     from penstock.grpc.port import GrpcPort
     from penstock.kafka.front import KafkaFront
     from penstock.node.settings.settings import NodeSettings

@@ -12,7 +12,7 @@ from penstock.grpc.config import LISTENER_NAME, GrpcConfig
 
 if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
-    from penstock.coordinator.calls import Caller
+    from penstock.coordinator.calls.asking import Caller
     from penstock.grpc.port import GrpcPort
     from penstock.kafka.front import KafkaFront
     from penstock.remoting.keeping import Keeping

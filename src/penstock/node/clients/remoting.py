@@ -17,7 +17,7 @@ from penstock.remoting.config import LISTENER_NAME, RemotingConfig
 
 if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
-    from penstock.coordinator.calls import Caller
+    from penstock.coordinator.calls.asking import Caller
     from penstock.kafka.front import KafkaFront
     from penstock.remoting.front import RemotingFront
 

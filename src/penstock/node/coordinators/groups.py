@@ -9,7 +9,7 @@ from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.coordinators.positions import GroupPositions
-from penstock.coordinator.position_calls import (
+from penstock.coordinator.calls.positions import (
     CommitPositionRequest,
     DeleteGroupRequest,
     FetchPositionRequest,

@@ -13,7 +13,7 @@ from penstock.broker.coordinators.lease import JournalMasterships
 from penstock.broker.coordinators.share_places import SharePlaces
 from penstock.broker.coordinators.share_policies import popping_group
 from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     ShareBeginRequest,
     ShareChangeRequest,
     ShareLeaveRequest,

@@ -9,7 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.coordinators.lease import JournalMasterships
-from penstock.coordinator.calls import MarkersRequest, VerifyRequest
+from penstock.coordinator.calls.transactions import MarkersRequest, VerifyRequest
 from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.kafka.transactions.asking import CoordinatorAsker
 from penstock.kafka.transactions.fresh_ids import FreshIds

@@ -20,7 +20,7 @@ from penstock.broker.sets.extent_answers import ExtentAnswers
 from penstock.broker.sets.extent_repairs import ExtentRepairs, Spawn
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.pacing import Pacing
-from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
+from penstock.coordinator.calls.extents import BatchesRequest, ExtentRequest
 from penstock.housekeeper.messages import Answer, CleanJob, ShrinkJob, SplitJob
 from penstock.housekeeper.pace import Pace
 from penstock.housekeeper.port import Housekeeper

@@ -24,7 +24,7 @@ from penstock.remoting.pop.pops import Pops
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.coordinator.calls import Caller
+    from penstock.coordinator.calls.asking import Caller
     from penstock.remoting.later.places import Places
     from penstock.remoting.pop.may_begin import MayBegin
     from penstock.remoting.sending import Sending

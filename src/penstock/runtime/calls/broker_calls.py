@@ -7,40 +7,10 @@
 Source: docs/adr/0090.
 """
 
-from typing import overload
+from typing import Any
 
 from penstock.base.ids import BrokerId
-from penstock.coordinator.calls import (
-    Answer,
-    BrokerNotReached,
-    MarkersRequest,
-    MarkersResponse,
-    Question,
-    VerifyRequest,
-    VerifyResponse,
-)
-from penstock.coordinator.extent_calls import (
-    BatchesRequest,
-    BatchesResponse,
-    ExtentRequest,
-    ExtentResponse,
-)
-from penstock.coordinator.position_calls import (
-    CommitPositionRequest,
-    DeleteGroupRequest,
-    FetchPositionRequest,
-    GroupPositionsRequest,
-    GroupPositionsResponse,
-    PositionResponse,
-)
-from penstock.coordinator.share_calls import (
-    ShareBeginRequest,
-    ShareChangeRequest,
-    ShareCodesResponse,
-    ShareLeaveRequest,
-    ShareSummaryRequest,
-    ShareSummaryResponse,
-)
+from penstock.coordinator.calls.asking import Asks, BrokerNotReached, ToldT
 from penstock.net.peer import PeerLink
 from penstock.runtime.calls.client import AskedBroker, OwnBroker
 from penstock.runtime.calls.ports import CallPorts, CallStats
@@ -62,53 +32,13 @@ class BrokerCalls:
         """Counters for the metrics page."""
         return self._ports.stats
 
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: MarkersRequest, *, timeout_ms: int
-    ) -> MarkersResponse: ...
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: VerifyRequest, *, timeout_ms: int
-    ) -> VerifyResponse: ...
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: ShareSummaryRequest, *, timeout_ms: int
-    ) -> ShareSummaryResponse: ...
-    @overload
-    async def ask(
-        self,
-        broker_id: BrokerId,
-        question: ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest,
-        *,
-        timeout_ms: int,
-    ) -> ShareCodesResponse: ...
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: BatchesRequest, *, timeout_ms: int
-    ) -> BatchesResponse: ...
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: ExtentRequest, *, timeout_ms: int
-    ) -> ExtentResponse: ...
-    @overload
-    async def ask(
-        self,
-        broker_id: BrokerId,
-        question: CommitPositionRequest | FetchPositionRequest | DeleteGroupRequest,
-        *,
-        timeout_ms: int,
-    ) -> PositionResponse: ...
-    @overload
-    async def ask(
-        self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
-    ) -> GroupPositionsResponse: ...
-    async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
+    async def ask(self, broker_id: BrokerId, question: Asks[ToldT], *, timeout_ms: int) -> ToldT:
         """Return the answer of a broker, perhaps of this one.
 
         The question is sent at most once.
 
         Raises:
-            CallNotBegun: it was not sent, or not taken; the kinds are in coordinator/calls.py.
+            CallNotBegun: it was not sent, or not taken; kinds are in coordinator/calls/asking.py.
             CallOutcomeUnknown: it may have been done, or be done yet.
         """
         if self._is_stopped:
@@ -139,7 +69,7 @@ class BrokerCalls:
             asked.stop()
         self.server.stop()
 
-    def _not_reached(self, question: Question, reason: str) -> BrokerNotReached:
+    def _not_reached(self, question: Asks[Any], reason: str) -> BrokerNotReached:
         self.stats.outcomes[type(question).__name__, "not_reached"] += 1
         return BrokerNotReached(reason)
 

@@ -19,24 +19,25 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from penstock.base.ids import BrokerId
 from penstock.base.ports import Cancellable
-from penstock.coordinator.calls import (
-    Answer,
+from penstock.coordinator.calls.asking import (
+    FRAME_BYTES_MAX,
+    Asks,
     CallFailed,
     CallNotServed,
     CallTooLarge,
-    Question,
+    Message,
+    Told,
 )
 from penstock.net.peer import PeerFrameTooLarge, PeerHello, PeerLink, PeerRefused, dial
 from penstock.net.redial import RedialPause
 from penstock.runtime.calls.incoming import read_frames
 from penstock.runtime.calls.lane import Lane
 from penstock.runtime.calls.messages import (
-    FRAME_BYTES_MAX,
     PURPOSE,
-    CallMessage,
     StillThere,
     Unserved,
     encode,
@@ -166,7 +167,7 @@ class AskedBroker:
     def _has_room(self) -> bool:
         return self.link is not None and not self.link.is_closed and self.link.is_writable
 
-    def _transmit(self, question: Question) -> None:
+    def _transmit(self, question: Asks[Any]) -> None:
         assert self.link is not None
         try:
             self.link.send(encode(question))
@@ -181,8 +182,8 @@ class AskedBroker:
         now_ms = self._ports.clock.monotonic_ms()
         self._silent_since_ms = now_ms if self.lane.sent else None
 
-    def _on_message(self, message: CallMessage) -> None:
-        if isinstance(message, Answer | Unserved):
+    def _on_message(self, message: Message) -> None:
+        if isinstance(message, Told | Unserved):
             self.lane.on_answer(message)
         elif not isinstance(message, StillThere):
             assert self.link is not None
@@ -223,12 +224,12 @@ class OwnBroker:
     def _has_room(self) -> bool:
         return self._running < self._ports.limits.served
 
-    def _transmit(self, question: Question) -> None:
+    def _transmit(self, question: Asks[Any]) -> None:
         encode(question)  # what is too large for others is too large here
         self._running += 1
         self._ports.spawn("call-of-itself", self._work(question))
 
-    async def _work(self, question: Question) -> None:
+    async def _work(self, question: Asks[Any]) -> None:
         number = question.correlation
         try:
             answer = await self._server.answer(question)

@@ -5,19 +5,13 @@ Source: runtime/ha/live_link.py.
 
 from collections.abc import Callable, Generator
 
+from penstock.coordinator.calls.asking import Message
 from penstock.net.peer import PeerLink
 from penstock.net.peer_slices import in_slices
-from penstock.runtime.calls.messages import (
-    CALL_CODEC,
-    CALL_VERSION,
-    CallMessage,
-    check,
-    correlation_of,
-    kind_of,
-)
+from penstock.runtime.calls.messages import CALL_CODEC, CALL_VERSION, check, correlation_of, kind_of
 from penstock.runtime.peer_codec import PeerMessageError, UnknownPeerMessage
 
-Handle = Callable[[CallMessage], None]
+Handle = Callable[[Message], None]
 OnUnknown = Callable[[memoryview, int, str], None]
 """(frame, its correlation, what is wrong): a message that a later release knows."""
 

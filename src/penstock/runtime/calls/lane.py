@@ -11,11 +11,12 @@ Source: docs/adr/0090.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 from penstock.base.errors import as_answer
 from penstock.base.ports import Cancellable
-from penstock.coordinator.calls import (
-    Answer,
+from penstock.coordinator.calls.asking import (
+    Asks,
     BrokerNotReached,
     CallError,
     CallFailed,
@@ -25,7 +26,8 @@ from penstock.coordinator.calls import (
     CallTimedOut,
     CallTooLarge,
     LinkLost,
-    Question,
+    Told,
+    ToldT,
     fits,
 )
 from penstock.runtime.calls.messages import Unserved
@@ -51,9 +53,9 @@ class Call:
 
     __slots__ = ("future", "question", "timer")
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Asks[Any]) -> None:
         self.question = question
-        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         self.timer: Cancellable | None = None
 
 
@@ -65,7 +67,7 @@ class Lane:
         who: str,
         ports: CallPorts,
         *,
-        transmit: Callable[[Question], None],
+        transmit: Callable[[Asks[Any]], None],
         has_room: Callable[[], bool],
     ) -> None:
         self.who = who
@@ -78,7 +80,7 @@ class Lane:
         self._is_resting = False
         """The rest is sent in the next turn."""
 
-    async def ask(self, question: Question, timeout_ms: int) -> Answer:
+    async def ask(self, question: Asks[ToldT], timeout_ms: int) -> ToldT:
         """Return the answer. Raises CallError."""
         kind, limits, stats = type(question).__name__, self._ports.limits, self._ports.stats
         if len(self.waiting) >= limits.queued:
@@ -92,7 +94,7 @@ class Lane:
         outcome = "given_up"
         try:
             self.pump()
-            answer = await call.future
+            answer = cast("ToldT", await call.future)  # which fits the question
             outcome = "answered"
         except CallError as error:
             outcome = _OUTCOMES[type(error)]
@@ -128,7 +130,7 @@ class Lane:
         self._is_resting = False
         self.pump()
 
-    def on_answer(self, answer: Answer | Unserved) -> None:
+    def on_answer(self, answer: Told | Unserved) -> None:
         """End a call by what the broker has said; one that is over already stays so."""
         call = self.sent.get(answer.correlation)
         if call is None:

@@ -6,30 +6,20 @@ unknown type is answered, by its correlation alone. The table again: docs/format
 Source: docs/adr/0090.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import msgspec
 
-from penstock.coordinator.calls import (
-    Answer,
-    CallTooLarge,
-    MarkersRequest,
-    MarkersResponse,
-    PieceQuestion,
-    PositionQuestion,
-    Question,
-    VerifyRequest,
-    VerifyResponse,
-)
-from penstock.coordinator.extent_calls import (
-    PIECE_BYTES,
+from penstock.coordinator.calls.asking import CallTooLarge, Message
+from penstock.coordinator.calls.extents import (
     BatchesRequest,
     BatchesResponse,
     ExtentRequest,
     ExtentResponse,
 )
-from penstock.coordinator.position_calls import (
+from penstock.coordinator.calls.positions import (
     CommitPositionRequest,
     DeleteGroupRequest,
     FetchPositionRequest,
@@ -37,7 +27,7 @@ from penstock.coordinator.position_calls import (
     GroupPositionsResponse,
     PositionResponse,
 )
-from penstock.coordinator.share_calls import (
+from penstock.coordinator.calls.shares import (
     ShareBeginRequest,
     ShareChangeRequest,
     ShareCodesResponse,
@@ -45,22 +35,17 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.calls.transactions import (
+    MarkersRequest,
+    MarkersResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MalformedPeerMessage, MessageCodec
 
 PURPOSE = b"call"
 CALL_VERSION = 1
-FRAME_BYTES_MAX = 256 << 10
-"""Largest message of a call, both ways."""
-ENTRIES_MAX = 2_000
-"""Transactions of one MarkersRequest: four times what is sent, for later releases."""
-PARTITIONS_MAX = 10_000
-"""Partitions of one VerifyRequest: twice what a transaction may have. Long topic names reach
-FRAME_BYTES_MAX before."""
-SHARES_MAX = 2_000
-"""Shares of one question: four times what is asked, for later releases."""
-POSITIONS_MAX = 2_000
-"""Positions of one GroupPositionsResponse: above four times what is told, for later releases."""
 TOPIC_ID_BYTES = 16
 
 _FIRST_ANSWER = 128
@@ -68,79 +53,53 @@ _REASON_CHARS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unserved:
+class Unserved(Message):
     """Answers a question that has no other answer."""
 
     reason: str
     is_begun: bool
     """Whether something may have been done."""
-    correlation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StillThere:
-    """The answering side lives, and works on a question: sent now and then meanwhile."""
+class StillThere(Message):
+    """The answering side lives, and works on a question: sent now and then meanwhile.
 
-    correlation: int = 0
-    """Of none: it is said of all."""
+    Its correlation is of none: it is said of all.
+    """
+
+    BYTES_MAX: ClassVar[int] = 64
 
 
-CallMessage = Question | Answer | Unserved | StillThere
-
-_BOUNDS: dict[type, Bounds] = {
-    MarkersRequest: Bounds(FRAME_BYTES_MAX, {"entries": ENTRIES_MAX}),
-    MarkersResponse: Bounds(FRAME_BYTES_MAX, {"codes": ENTRIES_MAX}),
-    VerifyRequest: Bounds(
-        FRAME_BYTES_MAX, {"partitions": PARTITIONS_MAX, "topic_ids": PARTITIONS_MAX}
-    ),
-    VerifyResponse: Bounds(FRAME_BYTES_MAX, {"codes": PARTITIONS_MAX}),
-    ShareSummaryRequest: Bounds(FRAME_BYTES_MAX, {"places": SHARES_MAX}),
-    ShareSummaryResponse: Bounds(FRAME_BYTES_MAX, {"found": SHARES_MAX}),
-    ShareChangeRequest: Bounds(FRAME_BYTES_MAX, {"changes": SHARES_MAX}),
-    ShareLeaveRequest: Bounds(FRAME_BYTES_MAX),
-    ShareBeginRequest: Bounds(FRAME_BYTES_MAX, {"places": SHARES_MAX}),
-    ShareCodesResponse: Bounds(FRAME_BYTES_MAX, {"codes": SHARES_MAX}),
-    BatchesRequest: Bounds(4 << 10),
-    BatchesResponse: Bounds(PIECE_BYTES + (4 << 10)),
-    ExtentRequest: Bounds(4 << 10),
-    ExtentResponse: Bounds(PIECE_BYTES + (4 << 10)),
-    CommitPositionRequest: Bounds(4 << 10),
-    FetchPositionRequest: Bounds(4 << 10),
-    PositionResponse: Bounds(64),
-    GroupPositionsRequest: Bounds(4 << 10),
-    GroupPositionsResponse: Bounds(FRAME_BYTES_MAX, {"positions": POSITIONS_MAX}),
-    DeleteGroupRequest: Bounds(4 << 10),
-    Unserved: Bounds(4 << 10),
-    StillThere: Bounds(64),
+KINDS: Final[Mapping[int, type[Message]]] = {
+    1: MarkersRequest,
+    2: VerifyRequest,
+    3: ShareSummaryRequest,
+    4: ShareChangeRequest,
+    5: ShareLeaveRequest,
+    6: ShareBeginRequest,
+    7: BatchesRequest,
+    8: ExtentRequest,
+    9: CommitPositionRequest,
+    10: FetchPositionRequest,
+    11: GroupPositionsRequest,
+    12: DeleteGroupRequest,
+    128: Unserved,
+    129: StillThere,
+    130: MarkersResponse,
+    131: VerifyResponse,
+    132: ShareSummaryResponse,
+    133: ShareCodesResponse,
+    134: BatchesResponse,
+    135: ExtentResponse,
+    136: PositionResponse,
+    137: GroupPositionsResponse,
 }
 
-CALL_CODEC = MessageCodec[CallMessage](
-    {
-        1: MarkersRequest,
-        2: VerifyRequest,
-        3: ShareSummaryRequest,
-        4: ShareChangeRequest,
-        5: ShareLeaveRequest,
-        6: ShareBeginRequest,
-        7: BatchesRequest,
-        8: ExtentRequest,
-        9: CommitPositionRequest,
-        10: FetchPositionRequest,
-        11: GroupPositionsRequest,
-        12: DeleteGroupRequest,
-        128: Unserved,
-        129: StillThere,
-        130: MarkersResponse,
-        131: VerifyResponse,
-        132: ShareSummaryResponse,
-        133: ShareCodesResponse,
-        134: BatchesResponse,
-        135: ExtentResponse,
-        136: PositionResponse,
-        137: GroupPositionsResponse,
-    },
+CALL_CODEC = MessageCodec[Message](
+    KINDS,
     version=CALL_VERSION,
-    bounds=_BOUNDS,
+    bounds={kind: Bounds(kind.BYTES_MAX, kind.COUNTS_MAX) for kind in KINDS.values()},
 )
 
 
@@ -158,36 +117,22 @@ def kind_of(frame: memoryview) -> str:
     return f"call {CALL_CODEC.kind_of(frame)}"
 
 
-def encode(message: CallMessage) -> bytes:
+def encode(message: Message) -> bytes:
     """Return the frame of a message. Raises CallTooLarge."""
     kind = type(message)
-    bounds = _BOUNDS[kind]
-    for name, count_max in bounds.counts.items():
+    for name, count_max in kind.COUNTS_MAX.items():
         count = len(getattr(message, name))
         if count > count_max:
             raise CallTooLarge(f"{kind.__name__} with {count} {name}, at most {count_max}")
     frame = b"".join(CALL_CODEC.encode(message))
-    if len(frame) > bounds.bytes_max:
-        raise CallTooLarge(f"{kind.__name__} of {len(frame)} bytes, at most {bounds.bytes_max}")
+    if len(frame) > kind.BYTES_MAX:
+        raise CallTooLarge(f"{kind.__name__} of {len(frame)} bytes, at most {kind.BYTES_MAX}")
     return frame
 
 
-def check(message: CallMessage) -> None:
+def check(message: Message) -> None:
     """Check what the types do not say. Raises MalformedPeerMessage."""
-    ids: Iterable[bytes] = ()
-    if isinstance(message, MarkersRequest):
-        ids = (marked.topic_id for entry in message.entries for marked in entry.partitions)
-    elif isinstance(message, VerifyRequest):
-        ids = message.topic_ids
-    elif isinstance(message, ShareSummaryRequest | ShareBeginRequest):
-        ids = (place.topic_id for place in message.places)
-    elif isinstance(message, ShareChangeRequest):
-        ids = (change.topic_id for change in message.changes)
-    elif isinstance(message, PieceQuestion | PositionQuestion):
-        ids = (message.topic_id,)
-    elif isinstance(message, GroupPositionsResponse):
-        ids = (one.topic_id for one in message.positions)
-    for topic_id in ids:
+    for topic_id in message.ids():
         if len(topic_id) != TOPIC_ID_BYTES:
             raise MalformedPeerMessage(f"a topic id of {len(topic_id)} bytes")
 

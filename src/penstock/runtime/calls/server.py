@@ -14,62 +14,27 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable
-from penstock.coordinator.calls import (
-    Answer,
+from penstock.coordinator.calls.asking import (
+    Asks,
     CallFailed,
     CallNotServed,
     CallTooLarge,
-    MarkersRequest,
-    Question,
-    VerifyRequest,
+    Message,
+    Told,
     fits,
-)
-from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
-from penstock.coordinator.position_calls import (
-    CommitPositionRequest,
-    DeleteGroupRequest,
-    FetchPositionRequest,
-    GroupPositionsRequest,
-)
-from penstock.coordinator.share_calls import (
-    ShareBeginRequest,
-    ShareChangeRequest,
-    ShareLeaveRequest,
-    ShareSummaryRequest,
 )
 from penstock.net.peer import PeerFrameTooLarge, PeerLink
 from penstock.runtime.calls.incoming import read_frames
-from penstock.runtime.calls.messages import (
-    CallMessage,
-    StillThere,
-    Unserved,
-    encode,
-    is_question,
-    unserved,
-)
+from penstock.runtime.calls.messages import StillThere, Unserved, encode, is_question, unserved
 from penstock.runtime.calls.ports import CallPorts
 
-Q = TypeVar(
-    "Q",
-    MarkersRequest,
-    VerifyRequest,
-    ShareSummaryRequest,
-    ShareChangeRequest,
-    ShareLeaveRequest,
-    ShareBeginRequest,
-    BatchesRequest,
-    ExtentRequest,
-    CommitPositionRequest,
-    FetchPositionRequest,
-    GroupPositionsRequest,
-    DeleteGroupRequest,
-)
-Handler = Callable[[Q], Awaitable[Answer]]
+Q = TypeVar("Q", bound=Asks[Any])
+Handler = Callable[[Q], Awaitable[Told]]
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +44,7 @@ class CallServer:
 
     def __init__(self, ports: CallPorts) -> None:
         self.ports = ports
-        self._handlers: dict[type[Question], Callable[[Question], Awaitable[Answer]]] = {}
+        self._handlers: dict[type[Asks[Any]], Callable[[Asks[Any]], Awaitable[Told]]] = {}
         self._asking: dict[int, AskingBroker] = {}
 
     def serve(self, kind: type[Q], handler: Handler[Q]) -> None:
@@ -88,7 +53,7 @@ class CallServer:
         It runs up to `served` times at once for each broker; `correlation` is not its business.
         """
         assert kind not in self._handlers, f"{kind.__name__} is served already"
-        self._handlers[kind] = cast("Callable[[Question], Awaitable[Answer]]", handler)
+        self._handlers[kind] = cast("Callable[[Asks[Any]], Awaitable[Told]]", handler)
 
     def on_link(self, link: PeerLink) -> None:
         """Accept the link of a broker; the PeerListener's callback for purpose b"call"."""
@@ -98,7 +63,7 @@ class CallServer:
             asking = self._asking[peer_id] = AskingBroker(self, peer_id)
         asking.take(link)
 
-    async def answer(self, question: Question) -> Answer:
+    async def answer(self, question: Asks[Any]) -> Told:
         """Return the handler's answer. Raises CallNotServed, CallFailed."""
         kind, served = type(question).__name__, self.ports.stats.served
         handler = self._handlers.get(type(question))
@@ -173,8 +138,8 @@ class AskingBroker:
         if self._link is None and not self._running:
             self._server.forget(self)
 
-    def _on_message(self, link: PeerLink, message: CallMessage) -> None:
-        if not isinstance(message, Question):
+    def _on_message(self, link: PeerLink, message: Message) -> None:
+        if not isinstance(message, Asks):
             link.break_off(f"calls of={self.peer_id}", "a message that only answers")
             return
         self._running += 1
@@ -189,9 +154,9 @@ class AskingBroker:
         self._server.ports.stats.served["unknown", "unserved"] += 1
         self._send(link, unserved(number, what, is_begun=False))
 
-    async def _work(self, link: PeerLink, question: Question) -> None:
+    async def _work(self, link: PeerLink, question: Asks[Any]) -> None:
         number = question.correlation
-        answer: Answer | Unserved
+        answer: Told | Unserved
         try:
             answer = replace(await self._server.answer(question), correlation=number)
         except CallNotServed as error:
@@ -204,12 +169,12 @@ class AskingBroker:
             self._forget_if_over()
         self._send(link, answer)
 
-    def _send(self, link: PeerLink, message: Answer | Unserved | StillThere) -> None:
+    def _send(self, link: PeerLink, message: Told | Unserved | StillThere) -> None:
         try:
             link.send(encode(message))
         except (CallTooLarge, PeerFrameTooLarge) as error:
             log.warning("caller=%d: no answer: %s", self.peer_id, error)
-            if isinstance(message, Answer):
+            if isinstance(message, Told):
                 self._send(link, unserved(message.correlation, str(error), is_begun=True))
             return
         self._read_or_not()

@@ -15,7 +15,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.awaited import awaited
 from penstock.broker.turns import Pace
-from penstock.coordinator.share_calls import ShareChange, ShareChangeKind, SharePlace
+from penstock.coordinator.calls.shares import ShareChange, ShareChangeKind, SharePlace
 from penstock.groups.share.administration import HeldGroup
 from penstock.groups.share.records import SharedTopic
 from penstock.kafka.context import RequestContext

@@ -20,7 +20,7 @@ from penstock.base.ids import TopicId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import TopicImage
-from penstock.coordinator.share_calls import NO_LAG, NOT_STARTED, SharePlace, ShareSummary
+from penstock.coordinator.calls.shares import NO_LAG, NOT_STARTED, SharePlace, ShareSummary
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, may, told_group_error, topic

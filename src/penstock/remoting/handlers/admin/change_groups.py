@@ -31,8 +31,8 @@ from penstock.controller.commands.command import (
 )
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.kinds import ResourceType
-from penstock.coordinator.calls import CallError
-from penstock.coordinator.position_calls import DeleteGroupRequest, PositionResponse
+from penstock.coordinator.calls.asking import CallError
+from penstock.coordinator.calls.positions import DeleteGroupRequest, PositionResponse
 from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.remoting.errors import InvalidParameter, MalformedBody, PositionRefused
 from penstock.remoting.fields import text

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.coordinators.positions import GroupPositions, coordinator_of
-from penstock.coordinator.calls import CallError
-from penstock.coordinator.position_calls import GroupPositionsRequest, GroupPositionsResponse
+from penstock.coordinator.calls.asking import CallError
+from penstock.coordinator.calls.positions import GroupPositionsRequest, GroupPositionsResponse
 from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.remoting.errors import PositionRefused
 from penstock.remoting.positions import ANSWER_MS

@@ -12,14 +12,19 @@ A share is where its data is, so that each partition is asked of its own master.
 as numbers; `codes[i]` and `found[i]` are of place i.
 
 Source: KIP-932, Initialize-, ReadSummary- and DeleteShareGroupState between brokers; ours has no
-persister to ask. The rest of calls is in calls.py.
+persister to ask.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from penstock.base.ids import NO_COORDINATOR_EPOCH, CoordinatorEpoch
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX, Asks, Told
+
+SHARES_MAX: Final = 2_000
+"""Shares of one question: four times what is asked, for later releases."""
 
 NOT_STARTED = -1
 """Start offset of a share of which it is not decided where it begins."""
@@ -78,27 +83,52 @@ class ShareSummary(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSummaryRequest:
+class ShareSummaryResponse(Told):
+    """One for each place, in their order."""
+
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"found": SHARES_MAX}
+
+    found: tuple[ShareSummary, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSummaryRequest(Asks[ShareSummaryResponse]):
     """Where are the shares of a group in these partitions."""
+
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"places": SHARES_MAX}
 
     group: str
     places: tuple[SharePlace, ...]
     with_deliveries: bool = False
     """Whether deliveries are wanted, which takes time to count."""
-    correlation: int = 0
+
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (place.topic_id for place in self.places)
+
+    def fits(self, answer: ShareSummaryResponse) -> bool:
+        """As in Asks."""
+        return len(self.places) == len(answer.found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSummaryResponse:
-    """One for each place, in their order."""
+class ShareCodesResponse(Told):
+    """One code for each partition, in their order, told once what has changed is confirmed."""
 
-    found: tuple[ShareSummary, ...]
-    correlation: int = 0
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"codes": SHARES_MAX}
+
+    codes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareChangeRequest:
+class ShareChangeRequest(Asks[ShareCodesResponse]):
     """Change the shares of a group. `kind` is a number of ShareChangeKind."""
+
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"changes": SHARES_MAX}
 
     group: str
     kind: int
@@ -106,33 +136,47 @@ class ShareChangeRequest:
     coordinator_epoch: CoordinatorEpoch = NO_EPOCH
     """Leader epoch of the group's partition, of the mastership that asks: one that was replaced
     changes nothing. NO_EPOCH: an earlier release."""
-    correlation: int = 0
+
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (change.topic_id for change in self.changes)
+
+    def fits(self, answer: ShareCodesResponse) -> bool:
+        """As in Asks."""
+        return len(self.changes) == len(answer.codes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareLeaveRequest:
+class ShareLeaveRequest(Asks[ShareCodesResponse]):
     """A member of a group is gone: its session ends, and what it holds at this broker is free.
 
     The answer has one code.
     """
 
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+
     group: str
     member: str
-    correlation: int = 0
+
+    def fits(self, answer: ShareCodesResponse) -> bool:
+        """As in Asks."""
+        return len(answer.codes) == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareBeginRequest:
+class ShareBeginRequest(Asks[ShareCodesResponse]):
     """May the shares of a group in these partitions begin: does the group know of them."""
+
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"places": SHARES_MAX}
 
     group: str
     places: tuple[SharePlace, ...]
-    correlation: int = 0
 
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (place.topic_id for place in self.places)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareCodesResponse:
-    """One code for each partition, in their order, told once what has changed is confirmed."""
-
-    codes: tuple[int, ...]
-    correlation: int = 0
+    def fits(self, answer: ShareCodesResponse) -> bool:
+        """As in Asks."""
+        return len(self.places) == len(answer.codes)

@@ -7,11 +7,17 @@
 
 RocketMQ's clients keep positions at the broker of the queue, which seldom coordinates their group.
 
-Source: docs/adr/0122. The rest of calls is in calls.py.
+Source: docs/adr/0122.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from penstock.coordinator.calls.asking import FRAME_BYTES_MAX, Asks, Told
+
+POSITIONS_MAX: Final = 2_000
+"""Positions of one GroupPositionsResponse: above four times what is told, for later releases."""
 
 NO_POSITION = -1
 NOT_HERE = 16
@@ -19,7 +25,17 @@ NOT_HERE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPositionRequest:
+class PositionResponse(Told):
+    """`code` is Kafka's, 0 if there is nothing wrong."""
+
+    BYTES_MAX: ClassVar[int] = 64
+
+    code: int
+    offset: int = NO_POSITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPositionRequest(Asks[PositionResponse]):
     """Keep a position, committed from outside of the group."""
 
     group: str
@@ -28,11 +44,14 @@ class CommitPositionRequest:
     """16 bytes."""
     partition: int
     offset: int
-    correlation: int = 0
+
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (self.topic_id,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPositionRequest:
+class FetchPositionRequest(Asks[PositionResponse]):
     """Tell a position."""
 
     group: str
@@ -40,26 +59,17 @@ class FetchPositionRequest:
     topic_id: bytes
     """16 bytes. A position in a topic of the same name that was deleted is none."""
     partition: int
-    correlation: int = 0
+
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (self.topic_id,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPositionsRequest:
-    """Tell positions, by topic and partition."""
-
-    group: str
-    after_topic: str = ""
-    """Those behind this place alone; from the first with an empty topic."""
-    after_partition: int = -1
-    correlation: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupRequest:
+class DeleteGroupRequest(Asks[PositionResponse]):
     """Delete a group with its positions."""
 
     group: str
-    correlation: int = 0
 
 
 class KnownPosition(NamedTuple):
@@ -73,19 +83,26 @@ class KnownPosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPositionsResponse:
-    """`code` as below; a page of positions, in their order."""
+class GroupPositionsResponse(Told):
+    """`code` as in PositionResponse; a page of positions, in their order."""
+
+    BYTES_MAX: ClassVar[int] = FRAME_BYTES_MAX
+    COUNTS_MAX: ClassVar[Mapping[str, int]] = {"positions": POSITIONS_MAX}
 
     code: int
     positions: tuple[KnownPosition, ...] = ()
     is_last: bool = True
-    correlation: int = 0
+
+    def ids(self) -> Iterable[bytes]:
+        """As in Message."""
+        return (one.topic_id for one in self.positions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionResponse:
-    """`code` is Kafka's, 0 if there is nothing wrong."""
+class GroupPositionsRequest(Asks[GroupPositionsResponse]):
+    """Tell positions, by topic and partition."""
 
-    code: int
-    offset: int = NO_POSITION
-    correlation: int = 0
+    group: str
+    after_topic: str = ""
+    """Those behind this place alone; from the first with an empty topic."""
+    after_partition: int = -1
