@@ -83,6 +83,16 @@ def test_a_run_goes_on_where_the_last_one_ended(topics: Topics, archive: Path) -
         assert len(ledger.manifest.parts[0].chunks) > 6
 
 
+def test_a_run_without_news_writes_nothing_down(topics: Topics, archive: Path) -> None:
+    topic = topics.make()
+    topics.fill(topic, [b"a"])
+    for _ in range(3):
+        copied(archive, topics.bootstrap, topic, keep_ms=DAY_MS)
+    assert len(list((archive / "_penstock" / "entries").iterdir())) == 2
+    copied(archive, topics.bootstrap, topic, keep_ms=2 * DAY_MS)
+    assert len(list((archive / "_penstock" / "entries").iterdir())) == 3
+
+
 def test_a_partition_that_comes_later_is_archived_too(topics: Topics, archive: Path) -> None:
     topic = topics.make()
     fill_over_days(topics, topic, 5)
@@ -252,6 +262,7 @@ def test_what_a_put_left_half_written_is_no_part_of_the_table(
     copied(archive, topics.bootstrap, topic)
     half = archive / "record_date=2026-01-01" / "x.parquet#1"
     half.write_bytes(b"PA")
+    topics.fill(topic, [b"b"])
     copied(archive, topics.bootstrap, topic)
     assert not half.exists()
 
@@ -260,7 +271,7 @@ def test_a_store_that_takes_a_second_object_of_a_name_is_refused(
     topics: Topics, archive: Path
 ) -> None:
     class Careless(DyingStore):
-        async def put(self, name, chunks, condition=None):  # type: ignore[no-untyped-def]
+        async def put(self, name, chunks, condition=None):
             return await self._store.put(name, chunks)
 
     topic = topics.make()

@@ -39,7 +39,7 @@ def queried(archive: Path) -> list[Row]:
     """
     with duckdb.connect() as connection:
         found = connection.execute(sql).fetchall()
-    return [Row(*row[:5], tuple((h["key"], h["value"]) for h in row[5])) for row in found]
+    return [Row._make((*row[:5], tuple((h["key"], h["value"]) for h in row[5]))) for row in found]
 
 
 @contextmanager

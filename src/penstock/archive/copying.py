@@ -25,7 +25,8 @@ from penstock.archive.entries import FORMAT, Added, Began, Chunk
 from penstock.archive.errors import ArchiveMismatch, PlaceUnfit, RecordsGone
 from penstock.archive.files import OWN
 from penstock.archive.ledger import Ledger
-from penstock.archive.sweeping import sweep
+from penstock.archive.manifest import Manifest
+from penstock.archive.sweeping import sweep, unnamed
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost
 from penstock.spark.ranges import OffsetRange, PartitionName
@@ -82,6 +83,8 @@ def copy_topic(
     ]
     run = secrets.token_hex(RUN_BYTES)
     keep_ms = manifest.keep_ms if options.keep_ms is None else options.keep_ms
+    if _has_nothing_to_do(ledger, ranges, keep_ms):
+        return RunSummary(ends=_ends(manifest))
     ledger.commit(
         Began(format=FORMAT, run=run, topic=options.topic, topic_id=topic_id, keep_ms=keep_ms)
     )
@@ -93,8 +96,23 @@ def copy_topic(
         for wanted in ranges:
             work.copy(wanted, summary)
         work.commit(summary)
-    summary.ends = {number: part.end for number, part in sorted(ledger.manifest.parts.items())}
+    summary.ends = _ends(manifest)
     return summary
+
+
+def _has_nothing_to_do(ledger: Ledger, ranges: list[OffsetRange], keep_ms: int) -> bool:
+    """Whether a run would change nothing: then it needs no entry, of which none is ever deleted."""
+    manifest = ledger.manifest
+    return (
+        not ledger.is_new
+        and keep_ms == manifest.keep_ms
+        and not any(wanted.length for wanted in ranges)
+        and not unnamed(ledger.files, manifest)
+    )
+
+
+def _ends(manifest: Manifest) -> dict[int, int]:
+    return {number: part.end for number, part in sorted(manifest.parts.items())}
 
 
 class _Copy:
@@ -160,7 +178,9 @@ class _Copy:
                 self._access, wanted, COLUMNS, fail_on_data_loss=True, on_corrupt=on_corrupt
             )
         except DataLost as error:
-            raise _gone(wanted.name, wanted.start, error.found) from error
+            if error.found > error.wanted:
+                raise _gone(wanted.name, error.wanted, error.found) from error
+            raise _shorter(wanted.name, error.wanted, error.found) from error
 
 
 def _check_topic(ledger: Ledger, topic: str, topic_id: str) -> None:
@@ -195,14 +215,17 @@ def _range(
     part = ledger.manifest.parts.get(name.partition)
     start = low if part is None else part.end
     if start > high:
-        raise RecordsGone(
-            f"{name} ends at offset {high}, and its archive at {start}: the topic has lost what it"
-            " had confirmed, and what comes now is not what the archive has; keep it at another"
-            " place"
-        )
+        raise _shorter(name, start, high)
     if start < low and not may_lose:
         raise _gone(name, start, low)
     return OffsetRange(name.topic, name.partition, max(start, low), high)
+
+
+def _shorter(name: PartitionName, start: int, found: int) -> RecordsGone:
+    return RecordsGone(
+        f"{name} ends at offset {found}, and its archive is at {start}: the topic has lost what it"
+        " had confirmed, and what comes now is not what the archive has; keep it at another place"
+    )
 
 
 def _gone(name: PartitionName, start: int, found: int) -> RecordsGone:

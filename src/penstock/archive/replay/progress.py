@@ -5,8 +5,9 @@ committed in the transactions that write the records. So they count if, and only
 
     1 <16 hexadecimal digits> 0:4711 3:42       version, what is replayed, partition:offset ...
 
-Partition p of the archive stands with partition p mod n of the target, which has n. If the target
-has got more partitions since, some stand twice: the highest offset counts.
+Partition p of the archive stands with partition p mod n of the target, which has n as the replay
+begins. Its first transaction writes all of them, as n may have been another one; where one stands
+twice the highest offset counts.
 
 Source: docs/adr/0164; KIP-98 for positions in transactions.
 """
@@ -36,6 +37,8 @@ class Progress:
 
     def __init__(self, cluster: Cluster, group: str, topic: str, plan: str) -> None:
         self._cluster, self._group, self._topic, self._plan = cluster, group, topic, plan
+        self._count = 0
+        """Partitions of the target; 0 until all positions were written."""
 
     def read(self) -> dict[int, int]:
         """Return the next offset of each partition that was begun.
@@ -51,16 +54,25 @@ class Progress:
         return found
 
     def write(self, transaction: OpenTransaction, positions: Mapping[int, int], at: int) -> None:
-        """Write the positions beside that of partition `at`, in a transaction. Raises ClientErrors.
+        """Write, in a transaction, how far partition `at` has come. Raises ClientErrors.
 
-        The offset of the group's position is a count of nothing: the text is what is read.
+        What the group's positions are by number is of no use: the text is what is read.
         """
-        count = len(self._cluster.topic(self._topic).partitions)
-        shard = at % count
-        parts = [f"{one}:{to}" for one, to in sorted(positions.items()) if one % count == shard]
-        text = " ".join([VERSION, self._plan, *parts])
-        entry = {(self._topic, shard): (positions[at], text)}
-        commit_positions(self._cluster, transaction, self._group, entry)
+        shards = [at % self._count] if self._count else range(self._partition_count())
+        self._count = self._count or len(shards)
+        entries = {
+            (self._topic, one): (positions[at], self._text(positions, one)) for one in shards
+        }
+        commit_positions(self._cluster, transaction, self._group, entries)
+
+    def _partition_count(self) -> int:
+        return len(self._cluster.topic(self._topic).partitions)
+
+    def _text(self, positions: Mapping[int, int], shard: int) -> str:
+        parts = [
+            f"{one}:{to}" for one, to in sorted(positions.items()) if one % self._count == shard
+        ]
+        return " ".join([VERSION, self._plan, *parts])
 
     def _parse(self, text: str) -> dict[int, int]:
         match = _TEXT.fullmatch(text)

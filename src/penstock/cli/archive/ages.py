@@ -7,7 +7,7 @@ from penstock.cli.values import quoted
 
 FOREVER = "forever"
 _MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "y": 365 * 86_400_000}
-_AGE = re.compile(r"([1-9]\d{0,5})([hdwy])")
+_AGE = re.compile(r"([1-9]\d{0,5})([hdwy])", re.ASCII)
 
 
 def age_ms(text: str) -> int:

@@ -16,40 +16,43 @@ COLUMNS = ("id", "topic", "records", "transactions")
 PLACE_HELP = "beginning, end, an offset, or a time (ISO or @ms)"
 
 
+ToTopicOption = Annotated[
+    str, typer.Option(metavar="TOPIC", help="Topic to write to.", callback=named)
+]
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="PLACE", help=f"Where to begin: {PLACE_HELP}.")
+]
+UntilOption = Annotated[
+    str, typer.Option("--until", metavar="PLACE", help=f"Where to end, before: {PLACE_HELP}.")
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option(metavar="N", min=0.001, max=RATE_MAX, help="Records in a second, at most."),
+]
+SameOption = Annotated[
+    bool, typer.Option("--same-partitions", help="Keep partitions; otherwise they go by key.")
+]
+IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id", metavar="NAME", help="Of this replay: another one writes all again.", callback=named
+    ),
+]
+RetentionOption = Annotated[
+    bool,
+    typer.Option("--ignore-retention", help="Write records that the topic deletes by their age."),
+]
+
+
 def run_replay(
     place: ArchiveArgument,
-    to_topic: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Topic to write to.", callback=named)
-    ],
-    start: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help=f"Where to begin: {PLACE_HELP}.")
-    ] = "beginning",
-    until: Annotated[
-        str, typer.Option("--until", metavar="PLACE", help=f"Where to end, before: {PLACE_HELP}.")
-    ] = "end",
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="N", min=0.001, max=RATE_MAX, help="Records in a second, at most."),
-    ] = None,
-    same_partitions: Annotated[
-        bool,
-        typer.Option("--same-partitions", help="Keep partitions; otherwise they go by key."),
-    ] = False,
-    replay_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="NAME",
-            help="Of this replay: another one writes all again.",
-            callback=named,
-        ),
-    ] = None,
-    ignore_retention: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-retention", help="Write records that the topic is to delete by their age."
-        ),
-    ] = False,
+    to_topic: ToTopicOption,
+    start: FromOption = "beginning",
+    until: UntilOption = "end",
+    rate: RateOption = None,
+    same_partitions: SameOption = False,
+    replay_id: IdOption = None,
+    ignore_retention: RetentionOption = False,
     store: StoreOption = None,
     no_progress: QuietOption = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
