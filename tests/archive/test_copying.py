@@ -1,9 +1,11 @@
 """Runs: what a topic has stands in its archive once, whatever dies when."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.archive import copying
 from penstock.archive.copying import RunOptions
 from penstock.archive.entries import Added, Began
 from penstock.archive.errors import (
@@ -15,6 +17,7 @@ from penstock.archive.errors import (
 )
 from penstock.archive.files import ArchiveFiles
 from penstock.archive.ledger import Ledger
+from penstock.archive.sweeping import sweep
 from penstock.archive.verifying import verify
 from penstock.client.ending import end_transactions
 from penstock.client.produce import ProduceOptions, Producer
@@ -175,6 +178,31 @@ def test_a_run_commits_nothing_once_another_one_has_begun(topics: Topics, archiv
         copied(archive, topics.bootstrap, topic)
         with pytest.raises(ArchiveTaken, match="run again"):
             late.commit(Added(run="0" * 12, chunks=()))
+    assert queried(archive) == rows_of(topics, topic)
+
+
+def test_files_are_swept_once_nobody_else_can_commit_them(
+    topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    copied(archive, topics.bootstrap, topic)
+    fill_over_days(topics, topic, 30)
+    store = DyingStore(open_directory(archive), 4, is_done=True)  # it has begun, and put two files
+    with ArchiveFiles(store, archive) as files:
+        late = Ledger(files)
+        with pytest.raises(Died):
+            copy_into(late, topics.bootstrap, topic)
+        swept: list[int] = []
+
+        def beside(*args: Any) -> int:
+            with pytest.raises(ArchiveTaken):
+                late.commit(Added(run="0" * 12, chunks=()))
+            swept.append(sweep(*args))
+            return swept[-1]
+
+        monkeypatch.setattr(copying, "sweep", beside)
+        copied(archive, topics.bootstrap, topic)
+    assert swept[0] > 0
     assert queried(archive) == rows_of(topics, topic)
 
 

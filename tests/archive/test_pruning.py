@@ -119,10 +119,11 @@ def test_a_prune_that_began_before_a_run_takes_nothing(
 
     def late(self: Ledger, what: What) -> None:
         if isinstance(what, Pruned):
+            topics.send(topic, [Record(None, b"2", (), NOON_MS)])
             copied(archive, topics.bootstrap, topic)
         commit(self, what)
 
     monkeypatch.setattr(Ledger, "commit", late)
     with ledger_at(archive) as ledger, pytest.raises(ArchiveTaken):
         prune(ledger, keep_ms=1, now_ms=NOON_MS + 9 * DAY_MS)
-    assert values(archive) == [0, 0, 1, 1]
+    assert values(archive) == [0, 0, 1, 1, 2]

@@ -15,7 +15,9 @@ from penstock.archive.replay.progress import Progress
 from penstock.archive.replay.replaying import Replay, ReplayOptions, ReplaySummary
 from penstock.client.cluster import Cluster
 from penstock.client.connection import Connection
+from penstock.client.errors import BrokerError
 from penstock.client.fetch import FetchOptions, PartitionFetcher
+from penstock.client.produce import Producer
 from penstock.client.settings import ClientSettings
 from penstock.client.transactions import Transactions
 from penstock.protocol.api_keys import ApiKey
@@ -202,6 +204,41 @@ def test_of_two_replays_of_an_id_one_stops_and_nothing_is_double(
     with pytest.raises(ReplayStopped, match="another replay of the id"):
         replayed(topics, archive, target, transaction_records=4)
     assert [one.value for one in committed(topics, target)] == [b"0:%d" % n for n in range(12)]
+
+
+def test_a_replay_that_is_overtaken_as_it_begins_to_write_writes_nothing(
+    topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(topics, archive, count=12)
+    target = topics.make(1, FOR_EVER)
+    flush, is_second = Producer.flush, iter([False, True])
+
+    def overtaken(self: Producer) -> None:
+        if next(is_second, False):
+            monkeypatch.setattr(Producer, "flush", flush)
+            replayed(topics, archive, target, transaction_records=4)
+        flush(self)
+
+    monkeypatch.setattr(Producer, "flush", overtaken)
+    with pytest.raises(ReplayStopped, match="another replay of the id"):
+        replayed(topics, archive, target, transaction_records=4)
+    assert [one.value for one in committed(topics, target)] == [b"0:%d" % n for n in range(12)]
+
+
+def test_records_whose_position_is_refused_do_not_count_and_hold_nobody_up(
+    topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(topics, archive, count=3)
+    target = topics.make(1, FOR_EVER)
+    text = Progress._text
+    monkeypatch.setattr(Progress, "_text", lambda *args: text(*args) + " " + "9:9 " * 2_000)
+    with pytest.raises(BrokerError, match="OFFSET_METADATA_TOO_LARGE"):
+        replayed(topics, archive, target, replay_id=target)
+    state = Transactions(topics.cluster).describe(f"{replaying.PREFIX}{target}").state
+    assert state in {"PrepareAbort", "CompleteAbort"}
+    monkeypatch.setattr(Progress, "_text", text)
+    assert replayed(topics, archive, target, replay_id=target).records == 3
+    assert len(committed(topics, target)) == 3
 
 
 def test_a_transaction_that_its_broker_aborted_does_not_count_as_written(
