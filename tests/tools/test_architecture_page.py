@@ -83,6 +83,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
     rooms = re.findall(r"^\| `([a-z0-9]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     beside = {
         "access",
+        "archive",
         "audit",
         "cli",
         "spark",

@@ -147,6 +147,7 @@ _ALL = (
     "tests/access",
     "tests/cli",
     "tests/client",
+    "tests/archive",
     "tests/spark",
 )
 _ROOMS_ABOVE = {
@@ -194,8 +195,9 @@ _ROOMS_ABOVE = {
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
     "node": ("tests/node",),
     "cli": ("tests/cli",),
-    "client": ("tests/client", "tests/spark"),
+    "client": ("tests/client", "tests/archive", "tests/spark"),
     "spark": ("tests/spark",),
+    "archive": ("tests/archive",),
 }
 
 

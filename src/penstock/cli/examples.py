@@ -165,6 +165,22 @@ EXAMPLES = {
         "penstock land greetings --to tables/greetings --schema text",
         "penstock land orders --to tables/orders --format delta --stream",
     ),
+    "archive": ("penstock archive run orders --to /archive/orders --keep 5y",),
+    "archive run": (
+        "penstock archive run orders --to /archive/orders --keep 5y",
+        "penstock archive run orders --to s3://archive/orders --store endpoint=https://s3.example"
+        " --store access-key-id=me --store secret-key-file=secret",
+    ),
+    "archive ls": ("penstock archive ls /archive/orders", "penstock archive ls . --files -o json"),
+    "archive verify": ("penstock archive verify /archive/orders",),
+    "archive prune": (
+        "penstock archive prune /archive/orders --dry-run",
+        "penstock archive prune /archive/orders --keep 7y",
+    ),
+    "replay": (
+        "penstock replay /archive/orders --to-topic orders-again --same-partitions",
+        "penstock replay /archive/orders --to-topic test --from 2025-01-31 --rate 1000",
+    ),
 }
 
 

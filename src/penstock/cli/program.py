@@ -40,6 +40,8 @@ from penstock.cli import (
     up,
 )
 from penstock.cli.access import acl, audit, quota, token, user
+from penstock.cli.archive import commands as archive_commands
+from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from penstock.cli.tier import commands as tier_commands
@@ -79,6 +81,8 @@ app.add_typer(token.app, name="token")
 app.add_typer(user.app, name="user")
 app.add_typer(tier_commands.app, name="tier")
 app.command(name="land")(land.run_land)
+app.add_typer(archive_commands.app, name="archive")
+app.command(name="replay")(replay.run_replay)
 app.command(name="doctor")(doctor.run_doctor)
 
 

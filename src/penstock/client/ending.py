@@ -1,5 +1,7 @@
 """Ending transactions that other processes have written: commit or abort many at a time.
 
+Positions of a group may be part of one (`commit_positions`): they count if, and once, it does.
+
 The idea: version 2 of transactions gives each one an epoch of its own. Id, producer id and epoch
 therefore name one transaction for ever: a request that is repeated, or comes late, ends that one or
 none.
@@ -10,10 +12,10 @@ none.
     fenced, unknown id      the id was used again since then, or is forgotten: how it ended is not
                             known here
 
-Source: KIP-890 (EndTxn 5); Kafka `TransactionCoordinator.endTransaction`.
+Source: KIP-890 (EndTxn 5, TxnOffsetCommit 5); Kafka `TransactionCoordinator.endTransaction`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from penstock.client.cluster import TRANSACTION_KEY, Cluster, Retries, check_code, may_pass
@@ -107,3 +109,41 @@ def _ask(
             else:
                 worst = BrokerError(code, f"end of transaction {one.transactional_id}")
     return worst
+
+
+def commit_positions(
+    cluster: Cluster,
+    transaction: OpenTransaction,
+    group_id: str,
+    positions: Mapping[tuple[str, int], tuple[int, str]],
+) -> None:
+    """Write positions of a group, of topic and partition, with a text each, in a transaction.
+
+    May be repeated. Raises RequestTimedOut, BrokerError (INVALID_PRODUCER_EPOCH and others).
+    """
+    topics: dict[str, list[dict[str, object]]] = {}
+    for (topic, partition), (offset, text) in positions.items():
+        entry = {
+            "partition_index": partition,
+            "committed_offset": offset,
+            "committed_leader_epoch": -1,
+            "committed_metadata": text,
+        }
+        topics.setdefault(topic, []).append(entry)
+    fields = {
+        **transaction._asdict(),
+        "group_id": group_id,
+        "generation_id": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [{"name": name, "partitions": entries} for name, entries in topics.items()],
+    }
+
+    def attempt() -> None:
+        connection = cluster.coordinator_connection(group_id)
+        for topic in connection.call(ApiKey.TXN_OFFSET_COMMIT, fields).topics:
+            for told in topic.partitions:
+                what = f"position of group {group_id} in {topic.name}-{told.partition_index}"
+                check_code(told.error_code, what)
+
+    cluster.retry(f"positions of group {group_id}", attempt)

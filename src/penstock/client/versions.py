@@ -4,7 +4,8 @@ Both ends of a range are offered by Penstock and Apache Kafka 2.1 to 4.x, but fo
 newer. The upper end is the last version with the layout that our code reads (FindCoordinator 4 and
 OffsetFetch 8 take many keys at once, DeleteTopics 6 and Produce 13 use topic ids), or later
 versions add nothing that we use. Transactions are those of version 2 alone: a Produce of such a
-version adds its partition to the transaction, and EndTxn gives each transaction an epoch.
+version adds its partition to the transaction, a TxnOffsetCommit its group, and EndTxn gives each
+transaction an epoch.
 
 Source: Kafka's message JSON; KIP-896 for the lower ends, KIP-890 for transactions.
 """
@@ -48,6 +49,7 @@ CLIENT_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: (1, 1),
     ApiKey.END_TXN: (5, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (5, 5),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.WRITE_TXN_MARKERS: (1, 1),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),

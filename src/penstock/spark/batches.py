@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.record.column_chunk import BinaryColumn, ColumnChunk, ColumnOptions, HeadersColumn
 from penstock.record.columns import decode_columns
+from penstock.spark.columns import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema
 from penstock.spark.ranges import OffsetRange
-from penstock.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema
 
 BATCH_BYTES = 1 << 20
 """Bytes of keys, values and headers per Arrow batch; 1 MiB was the fastest way into the JVM."""

@@ -13,6 +13,7 @@ from penstock.client import admin
 from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange
 from penstock.client.fetch import FetchOptions, PartitionFetcher
+from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
 from penstock.client.tier import TierPart, tier_part
 from penstock.record.committed import Aborted
@@ -42,7 +43,12 @@ class BrokerAccess:
     """
 
     def __init__(
-        self, bootstrap: str, timeout_seconds: float, *, is_committed_only: bool = False
+        self,
+        bootstrap: str,
+        timeout_seconds: float,
+        *,
+        is_committed_only: bool = False,
+        security: ClientSecurity = ClientSecurity(),  # noqa: B008  it can not be changed
     ) -> None:
         """Connect only when the first request is made."""
         self._is_committed_only = is_committed_only
@@ -54,6 +60,7 @@ class BrokerAccess:
                 client_id="penstock-spark",
                 deadline_ms=deadline_ms,
                 request_timeout_ms=min(30_000, max(1_000, deadline_ms)),
+                security=security,
             )
         )
         self._admin = admin.Admin(self._cluster)

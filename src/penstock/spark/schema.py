@@ -1,11 +1,9 @@
-"""The columns of a topic, for Spark and for Arrow.
+"""The columns of a topic, for Spark.
 
-They are those of Spark's Kafka source, in its order, so that jobs written for it keep working. The
-Arrow fields must equal those that Spark derives from its own schema (all nullable, microseconds in
-UTC), since Spark compares them before it takes the first batch.
+They are those of Spark's Kafka source, in its order, so that jobs written for it keep working. What
+they are in Arrow stands in `columns.py`, which does not need PySpark.
 """
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -33,18 +31,6 @@ _BASE = StructType(
 )
 _FULL = StructType([*_BASE.fields, StructField("headers", ArrayType(_HEADER))])
 
-ARROW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-ARROW_COLUMNS: dict[str, pa.DataType] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": ARROW_HEADERS,
-}
-
 
 def source_schema(*, include_headers: bool) -> StructType:
     """Return the schema of the source."""
@@ -65,8 +51,3 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
         if wanted != given:
             raise OptionError(f"column {field.name} is {wanted}, not {given}")
     return tuple(field.name for field in schema.fields)
-
-
-def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Return the Arrow schema of these columns."""
-    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])

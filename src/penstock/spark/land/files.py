@@ -60,6 +60,12 @@ class RangeWriter:
             self._close_oldest()
         return self._finished
 
+    def discard(self) -> None:
+        """Close the files that are open, whole or not; nothing that is left may be used."""
+        for file in self._open.values():
+            file.discard()
+        self._open.clear()
+
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         if self._target.partition_by == "none":
             yield None, rows
@@ -137,6 +143,11 @@ class _OpenFile:
         table = pa.Table.from_batches(self._waiting, schema=self._schema)
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._waiting, self._waiting_bytes = [], 0
+
+    def discard(self) -> None:
+        """Close the file as it is."""
+        self._writer.close()
+        self._file.close()
 
     def close(self) -> DataFile:
         """Write the buffered rows and sync the file."""

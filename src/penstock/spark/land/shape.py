@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from penstock.record.batch import read_header
 from penstock.record.read import INT64_MAX
+from penstock.spark.columns import ARROW_COLUMNS, arrow_schema
 from penstock.spark.errors import CorruptRecords, OptionError
 from penstock.spark.land.fit import Convert, Fitted, JsonConverter, fit, text_converter
-from penstock.spark.schema import ARROW_COLUMNS, arrow_schema
 
 RAW_COLUMNS = tuple(ARROW_COLUMNS)
 FITTED_COLUMNS = ("key", "value", "partition", "offset", "timestamp")

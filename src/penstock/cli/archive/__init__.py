@@ -1,0 +1,1 @@
+"""Commands of archives, and the replay of them."""

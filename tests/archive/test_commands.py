@@ -1,0 +1,144 @@
+"""Commands of archives: what they print, and what they say when something is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.cli.archive.ages import age_ms, age_text
+from tests.archive.world import DAY_MS
+from tests.integration.layouts import run_penstock
+from tests.spark.topics import Topics
+
+
+@pytest.fixture
+def archived(topics: Topics, archive: Path) -> tuple[str, str]:
+    """A topic, and where its archive is."""
+    topic = topics.make(2)
+    topics.fill(topic, [b"a", b"b"])
+    code, said = run(topics, "archive", "run", topic, "--to", str(archive), "--keep", "5y")
+    assert code == 0, said
+    return topic, str(archive)
+
+
+def run(topics: Topics, *command: str) -> tuple[int, str]:
+    return run_penstock(*command, "-b", topics.bootstrap)
+
+
+def told(*command: str) -> Any:
+    code, said = run_penstock(*command, "-o", "json")
+    assert code == 0, said
+    return json.loads(said)
+
+
+def test_a_run_says_what_it_has_done(topics: Topics, archived: tuple[str, str]) -> None:
+    topic, place = archived
+    topics.fill(topic, [b"c"], partition=1)
+    found = told("archive", "run", topic, "--to", place, "-b", topics.bootstrap)
+    assert found == [
+        {
+            "topic": topic, "records": 1, "chunks": 1, "partitions": 2, "keep": "5y",
+            "left_over": 0,
+        }
+    ]  # fmt: skip
+
+
+def test_what_an_archive_has_is_listed_by_partition_and_by_file(archived: tuple[str, str]) -> None:
+    topic, place = archived
+    found = told("archive", "ls", place)
+    assert (found["topic"], found["keep"]) == (topic, "5y")
+    (only,) = found["partitions"]
+    assert (only["partition"], only["start"], only["end"], only["records"]) == (0, 0, 2, 2)
+    assert only["oldest"] == "2026-01-01 12:00:00.000+00:00"
+    (file,) = told("archive", "ls", place, "--files")
+    assert (Path(place) / file["file"]).stat().st_size == file["bytes"]
+    assert file["rows"] == 2
+
+
+def test_verify_names_what_is_damaged_and_fails(archived: tuple[str, str]) -> None:
+    _, place = archived
+    assert told("archive", "verify", place) == []
+    (path,) = Path(place).rglob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-1])
+    code, said = run_penstock("archive", "verify", place)
+    assert code == 1
+    assert said.count(path.name) == 2
+    assert "bring them back from a copy" in said
+
+
+def test_prune_says_what_goes(archived: tuple[str, str]) -> None:
+    _, place = archived
+    for more, left in ((["--dry-run"], 1), ([], 0)):
+        (row,) = told("archive", "prune", place, "--keep", "1d", *more)
+        assert (row["partition"], row["start"], row["records"]) == (0, 2, 2)
+        assert len(list(Path(place).rglob("*.parquet"))) == left
+    assert told("archive", "prune", place) == []
+
+
+def test_a_replay_says_under_which_id_it_goes_on(topics: Topics, archived: tuple[str, str]) -> None:
+    _, place = archived
+    target = topics.make(1, {"retention.ms": "-1"})
+    command = ("replay", place, "--to-topic", target, "-b", topics.bootstrap)
+    (first,), (second,) = told(*command), told(*command)
+    assert (first["records"], first["transactions"]) == (2, 1)
+    assert (second["records"], second["id"]) == (0, first["id"])
+    (part,) = told(*command, "--from", "1", "--id", "x")
+    assert (part["records"], part["id"]) == (1, "x")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("archive", "ls", "{tmp}/none"), "penstock archive run TOPIC --to"),
+        (("archive", "verify", "{tmp}"), "penstock archive run makes one"),
+        (("archive", "prune", "{tmp}"), "penstock archive run makes one"),
+        (("archive", "ls", "{file}"), "is no directory"),
+        (("archive", "ls", "gs://x/y"), "write a directory, or s3://"),
+        (("archive", "ls", "s3://x/y"), "--store endpoint="),
+        (("archive", "ls", "s3:///y", *("--store", "endpoint=http://127.0.0.1:1", "--store",
+          "access-key-id=a", "--store", "secret-key-file={file}")), "names no bucket"),
+        (("archive", "ls", "{tmp}", "--store", "region=x"), "is for buckets"),
+        (("archive", "ls", "s3://x/y", "--store", "color=x"), "one of endpoint"),
+        (("archive", "ls", ""), "it is empty"),
+        (("archive", "prune", "{tmp}", "--keep", "5"), "such as 5y"),
+        (("replay", "{tmp}", "--to-topic", "t", "--from", "yesterday"), "is not a place"),
+        (("replay", "{tmp}", "--to-topic", ""), "it is empty"),
+        (("replay", "{tmp}", "--to-topic", "t", "--rate", "0"), "0.001"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_done_says_what_can(
+    tmp_path: Path, command: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    file = tmp_path / "file"
+    file.write_text("x")
+    code, text = run_penstock(*(part.format(tmp=tmp_path / "empty", file=file) for part in command))
+    assert code in (1, 2)
+    assert said in text
+    assert text.count("\n") == 1
+
+
+def test_a_topic_that_is_not_there_makes_no_archive(topics: Topics, tmp_path: Path) -> None:
+    code, said = run(topics, "archive", "run", "none", "--to", str(tmp_path / "made"))
+    assert code == 1
+    assert "penstock topic list" in said
+    code, said = run_penstock("archive", "ls", str(tmp_path / "made"))
+    assert code == 1
+
+
+def test_a_target_that_is_not_there_is_told(topics: Topics, archived: tuple[str, str]) -> None:
+    code, said = run(topics, "replay", archived[1], "--to-topic", "none")
+    assert code == 1
+    assert "penstock topic create none" in said
+
+
+def test_ages_are_read_and_written_alike() -> None:
+    assert age_ms("5y") == 5 * 365 * DAY_MS
+    assert age_ms("forever") == 0
+    for text in ("1h", "36h", "6d", "2w", "5y", "forever"):
+        assert age_text(age_ms(text)) == text
+    for text in ("", "5", "0d", "-1d", "1.5y", "5 y", "5m", "1\u0665y", "9999999y"):
+        with pytest.raises(ConfigError, match="such as 5y"):
+            age_ms(text)
