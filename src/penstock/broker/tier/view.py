@@ -35,6 +35,7 @@ class TierChunk(Chunk):
         if len(buffers) > 1 and size < PIECE_BYTES_MIN * len(buffers):
             buffers = [memoryview(b"".join(buffers))]
         super().__init__(buffers, size, *offsets)
+        self.count = len(batches)
         self.is_cold = True
         self.batches = batches
         self.aborted = aborted
