@@ -30,6 +30,7 @@ from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
 from penstock.record.compression import GZIP
+from reliability.attacks.attack_askers import ASKERS
 from reliability.attacks.attack_frames import (
     ANSWER_SECONDS,
     Aim,
@@ -192,4 +193,4 @@ NAMED: dict[str, Attack] = {
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
 AT_ROCKETMQ = REMOTING | BY_CODE
-ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | BY_API | AT_ROCKETMQ
+ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | ASKERS | BY_API | AT_ROCKETMQ

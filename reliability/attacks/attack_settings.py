@@ -50,7 +50,7 @@ def _change(operation: int, values: dict[str, str]) -> bytes:
     return request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, fields)
 
 
-def _topics(prefix: str, count: int, partitions: int, *, validate_only: bool) -> bytes:
+def topics_created(prefix: str, count: int, partitions: int, *, validate_only: bool) -> bytes:
     plain = {
         "num_partitions": partitions,
         "replication_factor": -1,
@@ -70,7 +70,7 @@ def _list(broker: int) -> dict[str, str]:
 @contextlib.contextmanager
 def _settings(aim: Aim) -> Iterator[None]:
     changes = [
-        [_topics("settings", TOPICS, 1, validate_only=False)],
+        [topics_created("settings", TOPICS, 1, validate_only=False)],
         [_change(SET, TAKEN), _change(DELETE, TAKEN)],
         [_change(SET, _list(1)), _change(APPEND, _list(2)), _change(SUBTRACT, _list(1))],
     ]
@@ -79,7 +79,7 @@ def _settings(aim: Aim) -> Iterator[None]:
 
 
 def _drafts(aim: Aim) -> contextlib.AbstractContextManager[object]:
-    draft = _topics("draft", DRAFTS, DRAFT_PARTITIONS, validate_only=True)
+    draft = topics_created("draft", DRAFTS, DRAFT_PARTITIONS, validate_only=True)
     return asking(aim.kafka, [[draft] * 4], connections=2)
 
 

@@ -55,7 +55,7 @@ def _init(name: str, timeout_ms: int = 60_000) -> bytes:
     return request(ApiKey.INIT_PRODUCER_ID, 1, fields)
 
 
-def _add(name: str, producer: Producer, topics: dict[str, list[int]]) -> bytes:
+def add(name: str, producer: Producer, topics: dict[str, list[int]]) -> bytes:
     fields = {
         "v3_and_below_transactional_id": name,
         "v3_and_below_producer_id": producer[0],
@@ -67,17 +67,17 @@ def _add(name: str, producer: Producer, topics: dict[str, list[int]]) -> bytes:
     return request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, fields)
 
 
-def _end(name: str, producer: Producer) -> bytes:
+def end(name: str, producer: Producer, *, committed: bool = True) -> bytes:
     fields = {
         "transactional_id": name,
         "producer_id": producer[0],
         "producer_epoch": producer[1],
-        "committed": True,
+        "committed": committed,
     }
     return request(ApiKey.END_TXN, 1, fields)
 
 
-def _answers(connection: socket.socket, frames: list[bytes]) -> list[bytes]:
+def answers(connection: socket.socket, frames: list[bytes]) -> list[bytes]:
     """Send all, and return the bodies of as many answers."""
     for frame in frames:
         connection.sendall(frame)
@@ -91,7 +91,7 @@ def _whole(connection: socket.socket, size: int) -> bytes:
     return bytes(read)
 
 
-def _begun(address: Address, times: dict[str, int]) -> dict[str, Producer]:
+def begun(address: Address, times: dict[str, int]) -> dict[str, Producer]:
     """Return producers of the names that are coordinated there; `times` are their time-outs."""
     names = [*times]
     found: dict[str, Producer] = {}
@@ -100,7 +100,7 @@ def _begun(address: Address, times: dict[str, int]) -> dict[str, Producer]:
         for at in range(0, len(names), TOGETHER):
             left = names[at : at + TOGETHER]
             for _ in range(TRIES):
-                bodies = _answers(connection, [_init(name, times[name]) for name in left])
+                bodies = answers(connection, [_init(name, times[name]) for name in left])
                 again = []
                 for name, body in zip(left, bodies, strict=True):
                     _, error, *producer = _PRODUCER.unpack(body)
@@ -119,20 +119,20 @@ def _ready(connection: socket.socket) -> None:
     """Ask until transactions are there: the first question makes their topic."""
     frame = request(ApiKey.FIND_COORDINATOR, 1, {"key": "first", "key_type": 1})
     for _ in range(TRIES):
-        (body,) = _answers(connection, [frame])
+        (body,) = answers(connection, [frame])
         if not any(body[4:6]):
             return
         time.sleep(RETRY_SECONDS)
     raise TimeoutError("there is no coordinator of transactions")
 
 
-def _added(address: Address, frames: list[bytes]) -> None:
+def added(address: Address, frames: list[bytes]) -> None:
     """Send each until it is taken."""
     with socket.create_connection(address, ANSWER_SECONDS) as connection:
         for at in range(0, len(frames), TOGETHER):
             left = frames[at : at + TOGETHER]
             for _ in range(TRIES):
-                bodies = _answers(connection, left)
+                bodies = answers(connection, left)
                 # the code of the last partition tells of all
                 left = [one for one, body in zip(left, bodies, strict=True) if any(body[-2:])]
                 if not left:
@@ -158,7 +158,7 @@ def _ids(aim: Aim) -> contextlib.AbstractContextManager[object]:
 
 
 def _lists(aim: Aim) -> contextlib.AbstractContextManager[object]:
-    _begun(aim.kafka, {f"listed-{one}": 60_000 for one in range(LISTED_IDS)})
+    begun(aim.kafka, {f"listed-{one}": 60_000 for one in range(LISTED_IDS)})
     none = _list(states=[], producers=[-5])
     producers = _list(states=[], producers=list(range(FILTERS)))
     states = _list(states=[f"s{one}" for one in range(FILTERS)], producers=[])
@@ -173,7 +173,7 @@ def _list(states: list[str], producers: list[int]) -> bytes:
 
 @contextlib.contextmanager
 def _wide(aim: Aim) -> Iterator[None]:
-    producers = _begun(aim.kafka, {f"wide-{one}": 900_000 for one in range(3 * WIDE_IDS)})
+    producers = begun(aim.kafka, {f"wide-{one}": 900_000 for one in range(3 * WIDE_IDS)})
     names = [*producers][:WIDE_IDS]
     turns = itertools.cycle(names)
 
@@ -181,10 +181,10 @@ def _wide(aim: Aim) -> Iterator[None]:
         name = next(turns)
         half = {TRANSACTED: list(range(PARTITIONS - TOGETHER))}
         grown = [
-            _add(name, producers[name], {TRANSACTED: [PARTITIONS - TOGETHER + one]})
+            add(name, producers[name], {TRANSACTED: [PARTITIONS - TOGETHER + one]})
             for one in range(TOGETHER)
         ]
-        return [_add(name, producers[name], half), *grown, _end(name, producers[name])]
+        return [add(name, producers[name], half), *grown, end(name, producers[name])]
 
     with sending(aim.kafka, next_ones, connections=4):
         yield
@@ -196,12 +196,12 @@ def _opened(count: int, partitions: int) -> Attack:
     @contextlib.contextmanager
     def lasting(address: Address, producers: dict[str, Producer]) -> Iterator[None]:
         topics = {TRANSACTED: list(range(partitions))}
-        _added(address, [_add(name, one, topics) for name, one in producers.items()])
+        added(address, [add(name, one, topics) for name, one in producers.items()])
         yield
 
     def attack(aim: Aim) -> contextlib.AbstractContextManager[object]:
         times = {f"open-{one}": OPEN_MS + (count - one) // OPENED_PER_MS for one in range(count)}
-        return lasting(aim.kafka, _begun(aim.kafka, times))
+        return lasting(aim.kafka, begun(aim.kafka, times))
 
     return attack
 

@@ -35,6 +35,7 @@ from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.sockets import raise_descriptor_limit
 from reliability import RESULTS
+from reliability.attacks.attack_askers import ASKED_STAYS, ASKED_TOPIC
 from reliability.attacks.attack_frames import Aim
 from reliability.attacks.attack_good import TOPIC, SteadyClient
 from reliability.attacks.attack_kept import OWN_TOPIC, STAYS
@@ -105,7 +106,7 @@ class Steps(NamedTuple):
 ONE_API = Spans(quiet=8.0, attack=10.0)
 """There are dozens of these, each much like the next."""
 SHORT = (API, *PEERS, *BY_CODE)
-MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY
+MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY | ASKED_STAYS
 QUICK = Spans(quiet=4.0, attack=6.0, after=8.0, wide_partitions=200)
 
 
@@ -269,8 +270,8 @@ def _prepare(kind: str, bootstrap: str, spans: Spans, replicas: int) -> None:
     elif kind == "parked":
         width = spans.wide_partitions
         topics = [NewTopic(f"{WIDE}-{one}", width, replicas) for one in range(WIDE_TOPICS)]
-    elif kind in OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC:
-        topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC)[kind], replicas)]
+    elif kind in OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC | ASKED_TOPIC:
+        topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC | ASKED_TOPIC)[kind], replicas)]
     elif kind in AT_ROCKETMQ:
         topics = [NewTopic(name, 4, replicas) for name in (REMOTING_TOPIC, GRPC_TOPIC)]
     elif kind == "deaf":

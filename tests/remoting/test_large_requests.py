@@ -13,8 +13,10 @@ from penstock.remoting.dispatch import BODY_BYTES_MAX
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.front import TELL_MS, RemotingFront
+from penstock.remoting.handlers import clients
 from penstock.remoting.subscription import TAGS_CHARACTERS_MAX, read_filter
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
 from tests.live_node import ANSWER_SECONDS, LiveNode
 from tests.remoting.served import SET, Remote
 from tests.turn_calls import CALLS_MAX, Turns
@@ -43,11 +45,12 @@ def body(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
 
 
-def beat(client_id: str, groups: int = GROUPS, producers: int = 0) -> bytes:
+def beat(client_id: str, groups: int = GROUPS, producers: int = 0, subscriptions: int = 1) -> bytes:
+    wanted = [{"topic": f"t{one}"} for one in range(1, subscriptions)]
     return body(
         clientID=client_id,
         consumerDataSet=[
-            {"groupName": f"g{one}", "subscriptionDataSet": [{"topic": "wide"}]}
+            {"groupName": f"g{one}", "subscriptionDataSet": [{"topic": "wide"}, *wanted]}
             for one in range(groups)
         ],
         producerDataSet=[{"groupName": f"p{one}"} for one in range(producers)],
@@ -117,6 +120,8 @@ def test_changes_that_come_while_members_are_told_are_told_together_afterwards(
 ) -> None:
     """Else a client that joins and hangs up has one telling begun upon the other."""
     begun: list[Coroutine[Any, Any, None]] = []
+    idle = (0, {}, False)
+    assert node.until(lambda: (front.members.count, front._told, front._is_telling) == idle)
     monkeypatch.setattr(front, "spawn", lambda _, work: begun.append(work))
     node.call(lambda: front.tell_members(["a"]))
     assert node.until(lambda: len(begun) == 1)
@@ -145,6 +150,62 @@ def test_clients_that_hang_up_leave_no_member_and_no_producer(
     producers = front.asker.producers
     assert node.until(lambda: (front.members.count, front.members.bytes_now) == (0, 0))
     assert node.until(lambda: (producers.count, producers._places) == (0, {}))
+
+
+@pytest.mark.parametrize(("groups", "subscriptions"), [(GROUPS, 20), (20, 990)])
+def test_heartbeats_with_tens_of_thousands_of_subscriptions_are_noted_in_short_turns(
+    node: LiveNode, remote: Remote, front: RemotingFront, groups: int, subscriptions: int
+) -> None:
+    assert node.until(lambda: not front.members.count), "those of other tests have room"
+    asked = beat("large", groups, subscriptions=subscriptions)
+    answer, turns = longest(node, lambda: remote.ask_among(C.HEART_BEAT, {}, asked))
+    assert answer.code == SUCCESS
+    assert 0 < turns.longest < 2 * CALLS_MAX, turns.begun_in
+    noted = node.call(lambda: front.members.members(f"g{groups - 1}"))
+    (group,) = [group for client_id, _, group in noted if client_id == "large"]
+    assert [one.topic for one in group.subscriptions[:2]] == ["wide", "t1"]
+    assert len(group.subscriptions) == subscriptions
+
+
+def test_a_long_heartbeat_is_refused_whole_where_one_of_its_groups_is_none(
+    node: LiveNode, remote: Remote, front: RemotingFront
+) -> None:
+    wrong = beat("wrong", subscriptions=5).replace(b'{"groupName": "g999"', b'{"groupName": 999')
+    assert remote.ask_among(C.HEART_BEAT, {}, wrong).code == ResponseCode.SYSTEM_ERROR
+    assert "wrong" not in node.call(lambda: front.members.client_ids("g0"))
+
+
+def test_members_of_a_connection_that_closes_leave_in_short_turns(
+    node: LiveNode, served: tuple[LiveNode, str], front: RemotingFront
+) -> None:
+    with closing(Remote(served[1])) as gone:
+        for one in range(5):
+            assert gone.ask_among(C.HEART_BEAT, {}, beat(f"left-{one}")).code == SUCCESS
+
+    def leave() -> None:
+        assert node.until(lambda: not front.members.count)
+
+    _, turns = longest(node, leave)
+    assert 0 < turns.longest < CALLS_MAX // 2, turns.begun_in
+
+
+def test_a_client_that_hangs_up_while_its_heartbeat_is_noted_leaves_no_member(
+    node: LiveNode, remote: Remote, front: RemotingFront
+) -> None:
+    assert remote.ask_among(C.HEART_BEAT, {}, beat("here", 1)).code == SUCCESS
+    asked = Command(C.HEART_BEAT, {}, beat("hung-up", producers=0), opaque=7)
+
+    def hang_up() -> int:
+        (connection,) = front.members.connections("g0")
+        work = clients._noting(connection.state, asked)
+        while not front.members.client_ids("g1"):
+            next(work)
+        connection.close("the test hangs up")
+        return len(list(work)) + len(list(clients._noting(connection.state, asked)))
+
+    node.call(hang_up)
+    assert node.until(lambda: (front.members.count, front.members.bytes_now) == (0, 0))
+    assert node.call(lambda: front.members._places) == {}
 
 
 LARGE = b'{"x":"' + b"x" * BODY_BYTES_MAX + b'"}'

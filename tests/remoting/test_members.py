@@ -15,7 +15,13 @@ from penstock.remoting.heartbeat import (
     Subscription,
     read_heartbeat,
 )
-from penstock.remoting.members import EXPIRY_MS, GroupMembers, TooManyMembers
+from penstock.remoting.members import (
+    EXPIRY_MS,
+    LEAVE_TOGETHER,
+    LOOKED_AT,
+    GroupMembers,
+    TooManyMembers,
+)
 
 
 def beat(client_id: str, *groups: str, topic: str = "t") -> Heartbeat:
@@ -187,3 +193,29 @@ def test_of_two_members_on_one_connection_the_one_that_was_heard_last_is_asked()
     assert members.subscription("one", "g", "second") == Subscription("second")
     members.leave("b", "g", "one")
     assert members.subscription("one", "g", "second") is None
+
+
+def test_members_of_a_connection_leave_some_at_a_time() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    names = [f"g{one}" for one in range(LEAVE_TOGETHER + 1)]
+    members.note(beat("a", *names), "one", 0)
+    members.note(beat("b", "g0"), "two", 0)
+    assert members.closed("one") == names[:LEAVE_TOGETHER]
+    assert members.is_heard("one")
+    assert members.closed("one") == names[LEAVE_TOGETHER:]
+    assert not members.is_heard("one")
+    assert members.closed("one") == []
+    assert (members.count, members.client_ids("g0")) == (1, ["b"])
+
+
+def test_silent_members_are_found_some_at_a_time() -> None:
+    members: GroupMembers[str] = GroupMembers(bytes_max=1 << 30)
+    names = [f"g{one}" for one in range(LOOKED_AT + 1)]
+    members.note(beat("a", *names), "one", 0)
+    assert members.expire(EXPIRY_MS - 1) == []
+    members.note(beat("a", names[0]), "one", 1)
+    assert members.expire(EXPIRY_MS) == [names[-1], *names[1:-2]]
+    assert members.expire(EXPIRY_MS) == [names[-2]]
+    assert members.client_ids(names[0]) == ["a"]
+    assert members.expire(EXPIRY_MS + 1) == [names[0]]
+    assert (members.count, members.bytes_now) == (0, 0)

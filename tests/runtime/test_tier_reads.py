@@ -11,7 +11,8 @@ from penstock.broker.errors import TierUnavailable
 from penstock.broker.tier.view import TierChunk, TierClient
 from penstock.replica.replica_set import Role
 from penstock.runtime.tier.byte_room import ByteRoom
-from penstock.runtime.tier.reads import RemoteReads
+from penstock.runtime.tier.fair_places import FairPlaces, Tickets
+from penstock.runtime.tier.reads import WAITING_PER_PLACE, RemoteReads
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.tier.config import TierConfig
 from simulator.kernel.object_store import Bucket, ModelledStore
@@ -197,3 +198,104 @@ def test_room_for_bytes_is_given_in_order_and_comes_back_when_who_waits_is_cance
         assert room.held == 0
 
     run(story())
+
+
+class Connection:
+    def __init__(self, client_host: str) -> None:
+        self.client_host = client_host
+
+
+def test_an_address_with_many_connections_leaves_room_for_the_reads_of_others() -> None:
+    world = World(reads_at_once=2, reads_of_client=1)
+    limit = WAITING_PER_PLACE * 2
+
+    async def story() -> None:
+        clients = [Connection("greedy" if at < limit else "second") for at in range(2 * limit)]
+        for offset in range(limit):
+            world.fetch(offset, clients[offset])
+        assert world.reads.open_count == limit // 2
+        for offset in range(limit, 2 * limit):
+            world.fetch(offset, clients[offset])
+        assert world.reads.open_count == limit * 3 // 4
+        world.fetch(99, Connection("third"))
+        assert world.reads.open_count == limit * 3 // 4 + 1
+        await world.over()
+        assert world.reads.open_count == 0
+        world.fetch(500, Connection("third"))
+        assert world.reads.open_count == 1
+        await world.over()
+
+    run(story())
+
+
+def test_a_newcomer_does_not_wait_for_the_slow_reads_of_another_address() -> None:
+    async def story() -> None:
+        places, order = FairPlaces(3, 100), []
+        gates = [asyncio.Event() for _ in range(6)]
+
+        async def work(host: str, number: int) -> None:
+            async with places.work(host):
+                order.append((host, number))
+                await gates[number].wait()
+
+        tasks = [asyncio.ensure_future(work("slow", number)) for number in range(4)]
+        await asyncio.sleep(0)
+        tasks += [asyncio.ensure_future(work("new", number)) for number in (4, 5)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert order == [("slow", 0), ("slow", 1), ("new", 4)]
+        for number in (0, 1):
+            gates[number].set()
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert order[3:] == [("slow", 2), ("new", 5)], "fewest at work, and not served last"
+        tasks[2].cancel()
+        for gate in gates:
+            gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert order[5:] == [("slow", 3)]
+        assert not places._at_work.total()
+
+    run(story())
+
+
+def test_an_address_that_found_a_search_in_progress_has_the_next_one() -> None:
+    tickets = Tickets(2, 3.0)
+    assert tickets.may_begin("a", 0.0, is_free=True)
+    assert not tickets.may_begin("b", 1.0, is_free=False)
+    assert not tickets.may_begin("a", 2.0, is_free=True), "it is b's turn"
+    assert not tickets.may_begin("c", 2.0, is_free=True), "there is no ticket left"
+    assert tickets.may_begin("b", 3.0, is_free=True)
+    assert not tickets.may_begin("c", 3.0, is_free=True), "it is a's turn"
+    assert tickets.may_begin("c", 5.1, is_free=True), "a has not come again"
+    assert tickets.may_begin("a", 5.2, is_free=True)
+
+
+def test_searches_of_one_address_leave_turns_to_others() -> None:
+    world = World(read_ms=60_000)
+    ends: list[tuple[str, object]] = []
+
+    def search(host: str) -> None:
+        world.reads.search(
+            host,
+            world.hosted,
+            (0, 20),
+            0,
+            lambda hit: hit.base_offset,
+            done=lambda found, error: ends.append((host, found if error is None else error)),
+        )
+
+    async def story() -> None:
+        search("greedy")
+        search("other")
+        await world.over()
+        search("greedy")
+        search("other")
+        await world.over()
+        search("greedy")
+        await world.over()
+
+    run(story())
+    refused = [host for host, found in ends if isinstance(found, TierUnavailable)]
+    assert refused == ["other", "greedy"]
+    assert [host for host, found in ends if found == 0] == ["greedy", "other", "greedy"]

@@ -28,7 +28,7 @@ from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.read import regions
 from penstock.storage.read.chunk import NO_MORE, Chunk, Wanted, make_plan
-from penstock.storage.read.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
+from penstock.storage.read.regions import GAP_BYTES_MAX, PIECES_MAX, REGION_BYTES_MAX
 from simulator.kernel.disk_file import SimFile
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -383,6 +383,26 @@ def test_long_stretches_are_read_in_parts():
     assert sum(len(region.pieces) for region in plan.regions) == count
     assert all(region.length <= REGION_BYTES_MAX for region in plan.regions)
     assert len(plan.regions) == 4
+
+
+@pytest.mark.parametrize("choose", [compiled.choose, regions.choose])
+def test_a_chunk_has_so_many_batches_however_small_they_are(choose):
+    count = PIECES_MAX + 2
+    positions = array("q", [at * (48 + 70) for at in range(count)])
+    sizes = array("i", [70] * count)
+    found, size, following = choose(positions, sizes, 1, ALL, ALL)
+    assert sum(len(region.pieces) for region in found) == PIECES_MAX
+    assert size == 70 * PIECES_MAX
+    assert following == 1 + PIECES_MAX
+    assert choose(positions, sizes, 2, ALL, ALL)[1:] == (size, -1)
+
+
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_a_chunk_tells_how_many_batches_it_has(world, log, size):
+    (partition,) = filled(world, log, batches=4, size=size)
+    chunk = log.read(partition, Offset(1), ALL, ALL)
+    assert isinstance(chunk, Chunk)
+    assert chunk.count == len(batches_of(chunk.data)) > 1
 
 
 def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):

@@ -1,6 +1,6 @@
 """Batches at an offset come as they were written, from a store that may lie or fail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from penstock.tier.errors import (
 )
 from penstock.tier.metadata.manifest import Manifest, Run
 from penstock.tier.port import READ_BYTES_MAX
-from penstock.tier.read.reader import TierReader
+from penstock.tier.read.reader import BATCHES_MAX, TierReader
 from simulator.kernel.object_store import Bucket, Fate, ModelledStore
 from tests.extents.files import Part, batch, key
 from tests.tier.objects import change, file_at, manifest_of, name, put
@@ -80,6 +80,34 @@ def test_reading_on_goes_through_all_objects_and_ends() -> None:
         found, offset = read(ModelledStore(bucket), manifest, offset, BLOCK_BYTES)
         got += found
     assert got == batches
+
+
+def test_an_answer_has_so_many_batches_however_small_they_are() -> None:
+    bucket = Bucket()
+    batches = [batch(at) for at in range(BATCHES_MAX + 3)]
+    manifest = manifest_of(put(bucket, name(1), [Part(ONE, batches)]), ONE)
+    found, next_offset = read(ModelledStore(bucket), manifest, 1)
+    assert found == batches[1 : 1 + BATCHES_MAX]
+    assert next_offset == 1 + BATCHES_MAX
+    assert read(ModelledStore(bucket), manifest, next_offset)[0] == batches[next_offset:]
+
+
+def test_what_is_asked_of_batches_is_asked_beside_the_loop() -> None:
+    bucket = Bucket()
+    manifest = manifest_of(put(bucket, name(1), [Part(ONE, [batch(at) for at in range(9)])]), ONE)
+    done: list[object] = []
+
+    async def work(one: Callable[[], object]) -> object:
+        done.append(found := one())
+        return found
+
+    reader = TierReader(ModelledStore(bucket), work=work)
+    found = run(reader.read(manifest, ONE, 2, 1))
+    assert done == [found]
+    assert len(found.batches) == 1
+    at = run(reader.first_at(manifest, (3, 9), 0, lambda header, _: header.base_offset))
+    assert done[1:] == [at]
+    assert at == 3
 
 
 def test_offsets_that_cleaning_took_are_passed_over() -> None:

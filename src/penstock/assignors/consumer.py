@@ -34,7 +34,7 @@ from penstock.coordinator.portions import Steps
 def uniform(members: Members, topics: Topics) -> Made:
     """Return equal shares; see the module for the order of the rules."""
     shares = Given(members)
-    pools = pools_of(members, topics)
+    pools = yield from pools_of(members, topics)
     yield COST
     for pool in pools:
         yield from _fill(shares, pool, topics)

@@ -15,6 +15,8 @@ TOGETHER = 50
 """Partitions assigned per step, about 2 us each."""
 COST = 10
 """The cost of so many partitions (portions.py)."""
+LOOKED_TOGETHER, TOPIC_COST = 2_000, 8
+"""Subscriptions in which topics are looked for per step, about 50 ns each; a topic takes eight."""
 
 
 class MemberWish(NamedTuple):
@@ -38,21 +40,32 @@ class Pool(NamedTuple):
     topic_ids: Sequence[bytes]
 
 
-def pools_of(members: Members, topics: Topics) -> list[Pool]:
-    """Return the pools, those of the fewest members first: they have the least choice."""
+def pools_of(members: Members, topics: Topics) -> Generator[int, None, list[Pool]]:
+    """Return the pools, those of the fewest members first: they have the least choice.
+
+    In steps: thousands of topics may be looked for in as many subscriptions as there are members.
+    """
     by_subscription: dict[frozenset[bytes], list[str]] = {}
     for member_id, wish in members.items():
         by_subscription.setdefault(wish.topics, []).append(member_id)
     pools: dict[tuple[int, ...], list[bytes]] = {}
+    spent = 0
     for topic_id in sorted(topics):
         readers = tuple(n for n, wanted in enumerate(by_subscription) if topic_id in wanted)
         pools.setdefault(readers, []).append(topic_id)
+        spent += TOPIC_COST + len(by_subscription)
+        if spent >= LOOKED_TOGETHER:
+            spent = 0
+            yield COST
     groups = [*by_subscription.values()]
-    made = [
-        Pool(sorted(one for number in readers for one in groups[number]), topic_ids)
-        for readers, topic_ids in pools.items()
-        if readers
-    ]
+    made: list[Pool] = []
+    for readers, topic_ids in pools.items():
+        if readers:
+            made.append(Pool(sorted(one for at in readers for one in groups[at]), topic_ids))
+            spent += TOPIC_COST + len(made[-1].members)
+        if spent >= LOOKED_TOGETHER:
+            spent = 0
+            yield COST
     return sorted(made, key=lambda pool: (len(pool.members), pool.topic_ids))
 
 

@@ -38,7 +38,8 @@ def simple(members: Members, topics: Topics) -> Made:
     """Return who shares what; see the module for the order of the rules."""
     given = Given(members)
     yield COST
-    for pool in pools_of(members, topics):
+    pools = yield from pools_of(members, topics)
+    for pool in pools:
         yield from _PoolShares(given, pool, topics).share_out()
     return (yield from given.made())
 

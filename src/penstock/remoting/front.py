@@ -207,9 +207,16 @@ class RemotingFront:
                     connection.reserve().send(frame)
 
     def on_close(self, connection: Connection) -> None:
-        """Forget a client whose connection has ended."""
+        """Forget a client whose connection has ended, in later turns where it was many."""
         self.tell_members(self.members.closed(connection))
+        if self.members.is_heard(connection):
+            self.spawn("members that have gone", self._let_go(connection))
         self.asker.producers.closed(connection)
+
+    async def _let_go(self, connection: Connection) -> None:
+        while self.members.is_heard(connection):
+            await self.broker.turns.next()
+            self.tell_members(self.members.closed(connection))
 
     def _expire(self, now_ms: int) -> None:
         self.rates.note(now_ms, self.counted())

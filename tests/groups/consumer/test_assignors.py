@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.assignors.consumer import ASSIGNORS
 from penstock.assignors.partitions import NOTHING, Partitions
-from penstock.assignors.pools import Made, MemberWish
+from penstock.assignors.pools import Made, MemberWish, Pool, pools_of
 from penstock.assignors.topic_facts import TopicFacts
+from tests.turn_calls import CALLS_MAX, counted_calls
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -131,3 +132,19 @@ def test_range_keeps_the_order_of_members_when_one_joins() -> None:
     after = assigned("range", {**had, "a": wish(A)}, topics)
     assert 0 in after["x"][A], "the one that had the first partitions keeps the first"
     assert 7 in after["a"][A]
+
+
+def test_topics_are_looked_for_in_the_subscriptions_of_many_members_in_short_steps() -> None:
+    ids = [number.to_bytes(16, "big") for number in range(300)]
+    members = {f"m{at:03}": wish(*ids[at:]) for at in range(len(ids))}
+    steps = pools_of(members, {one: topic(one, 1) for one in ids})
+    calls = []
+    while True:
+        try:
+            calls.append(counted_calls(lambda: next(steps))[1])
+        except StopIteration as end:
+            pools = end.value
+            break
+    assert max(calls) < CALLS_MAX
+    names = [*members]
+    assert pools == [Pool(names[: at + 1], [ids[at]]) for at in range(len(ids))]

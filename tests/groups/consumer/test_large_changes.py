@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.currents import MemberState
+from penstock.groups.assigned.topics import hash_in_steps, topics_hash
 from penstock.groups.consumer.tables import Tables
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club, Consumer, settle
@@ -55,6 +57,19 @@ def test_what_is_confirmed_was_replayed_before(monkeypatch: pytest.MonkeyPatch) 
     assert club.group().tables is not before
     assert before.targets == targets
     assert not any(target.partitions for target in club.group().targets.values())
+
+
+def test_topics_that_an_expression_matches_are_hashed_in_steps() -> None:
+    facts = [(f"t{number}", TopicFacts(bytes(16), number)) for number in range(1_001)]
+    steps, costs = hash_in_steps(facts), []
+    while True:
+        try:
+            costs.append(next(steps))
+        except StopIteration as end:
+            hashed = end.value
+            break
+    assert costs == [50, 50]
+    assert hashed == topics_hash(facts) != topics_hash(facts[:-1])
 
 
 def test_what_was_replayed_and_not_written_is_dropped() -> None:

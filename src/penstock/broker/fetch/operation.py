@@ -43,6 +43,7 @@ from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.read.regions import PIECES_MAX
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 ABORTED_MAX = 20_000
 """Aborted transactions that an answer tells of, at 17 bytes each, unless one partition needs more.
 That is never more than began in what it gets, and half of the producers that a log remembers."""
+
+BATCHES_MAX = 2 * PIECES_MAX
+"""Batches of an answer, and those of one partition more: each takes time, however small it is."""
 
 ABORTED_BYTES = 144
 """Memory of one of them until the answer is encoded: a tuple and two integers."""
@@ -281,14 +285,14 @@ class FetchOperation:
 
     def _look(self) -> bool:
         """Read every partition; return whether the answer can be sent."""
-        left = self._max_bytes
+        left, batches = self._max_bytes, 0
         self._readable = None
         self._has_left_out = self._has_more = has_error = is_full = False
         pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
         for read in self.reads:
             read.clear()
             try:
-                found = self._read(read, left)
+                found = self._read(read, left if batches < BATCHES_MAX else 0)
             except PlatformError as error:
                 read.fail(error)
                 has_error = True
@@ -298,7 +302,8 @@ class FetchOperation:
                     pending.append((read, found, left == self._max_bytes))
                 else:
                     self._take(read, found)
-                    is_full = is_full or found.is_cut
+                    batches += found.count
+                    is_full = is_full or found.is_cut or batches >= BATCHES_MAX
                 left -= found.size
             elif found is not None:
                 self._has_left_out = True

@@ -13,6 +13,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Position
 from penstock.broker.errors import TierUnavailable
 from penstock.broker.fetch.record_search import Found, RecordSearch
+from penstock.broker.look_ups import Client
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.tier.reach import known_first_offset
 from penstock.broker.tier.view import TierView
@@ -25,13 +26,14 @@ class TierSearch(NamedTuple):
 
     hosted: HostedPartition
     timestamp: int
-    has_gone: Callable[[], bool]
+    client: Client
     tier: TierView | None
 
     def first_up_to(self, limit: Position, done: Done) -> None:
         """Find the first record of that time or a later one, below a position of the log."""
         log, find = self.hosted.log, self.hosted.member.log.offset_for_timestamp
-        examine = RecordSearch(self.hosted, self.timestamp, self.has_gone, log.log_start_offset)
+        has_gone = self.client.has_gone
+        examine = RecordSearch(self.hosted, self.timestamp, has_gone, log.log_start_offset)
 
         def here() -> None:
             try:
@@ -95,5 +97,6 @@ class TierSearch(NamedTuple):
             done(None, None)
             return
         assert self.tier is not None
-        examine = RecordSearch(hosted, timestamp, self.has_gone, start)
-        self.tier.reads.search(hosted, (start, local_start), timestamp, examine, done)
+        examine = RecordSearch(hosted, timestamp, self.client.has_gone, start)
+        host, offsets = self.client.client_host, (start, local_start)
+        self.tier.reads.search(host, hosted, offsets, timestamp, examine, done=done)

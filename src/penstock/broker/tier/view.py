@@ -35,6 +35,7 @@ class TierChunk(Chunk):
         if len(buffers) > 1 and size < PIECE_BYTES_MIN * len(buffers):
             buffers = [memoryview(b"".join(buffers))]
         super().__init__(buffers, size, *offsets)
+        self.count = len(batches)
         self.is_cold = True
         self.batches = batches
         self.aborted = aborted
@@ -61,6 +62,11 @@ class TierClient(NamedTuple):
     wake: Callable[[], object]
     """Called once what was fetched for it is there, or can not be had."""
 
+    @property
+    def host(self) -> str:
+        """The address that it comes from; empty where nobody says so."""
+        return getattr(self.connection, "client_host", "")
+
 
 class TierReads(Protocol):
     """What handlers read from the tier, within bounds of its own. All calls are on the loop."""
@@ -83,13 +89,18 @@ class TierReads(Protocol):
 
     def search(
         self,
+        host: str,
         hosted: HostedPartition,
         offsets: tuple[int, int],
         timestamp_ms: int,
         examine: Examine[T],
+        *,
         done: Done[T],
     ) -> None:
-        """Find the first match in `offsets` (end exclusive), as SetLog.offset_for_timestamp."""
+        """Find the first match in `offsets` (end exclusive), as SetLog.offset_for_timestamp.
+
+        `host` is the address of the client that asks.
+        """
 
     def raise_start(
         self, hosted: HostedPartition, offset: Offset, done: Callable[[PlatformError | None], None]

@@ -12,6 +12,7 @@ from penstock.groups.assigned.group import NOT_COMPARED, AssignedGroup
 from penstock.groups.cluster import Cluster
 
 MEMBERS_TOGETHER = 10
+HASHED_TOGETHER = 500
 """Members, or topics, looked at per unit of cost (portions.py)."""
 COMPARE_MS = 1_000
 """How often a group is compared with topics that change."""
@@ -40,8 +41,21 @@ def find_topics(
 
 def topics_hash(facts: Iterable[tuple[str, TopicFacts]]) -> int:
     """Return a hash of topics, given in order: another one if an assignment may be another one."""
+    steps = hash_in_steps(facts)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            hashed: int = end.value
+            return hashed
+
+
+def hash_in_steps(facts: Iterable[tuple[str, TopicFacts]]) -> Generator[int, None, int]:
+    """Return the same, some topics in a step: an expression may match tens of thousands."""
     digest = hashlib.blake2b(digest_size=8)
-    for name, topic in facts:
+    for number, (name, topic) in enumerate(facts, start=1):
         racks = [sorted(some) for some in topic.racks]
         digest.update(repr((name, topic.topic_id, topic.partition_count, racks)).encode())
+        if number % HASHED_TOGETHER == 0:
+            yield HASHED_TOGETHER // MEMBERS_TOGETHER
     return int.from_bytes(digest.digest(), "big", signed=True)

@@ -15,16 +15,16 @@ from collections import Counter
 from collections.abc import Generator, Mapping
 
 from penstock.assignors.consumer import ASSIGNORS, DEFAULT_ASSIGNOR
-from penstock.assignors.partitions import NOTHING
+from penstock.assignors.partitions import NOTHING, count_of
 from penstock.assignors.pools import MemberWish
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.ids import MemberEpoch
 from penstock.base.ports import Clock
-from penstock.coordinator.portions import PORTION, Steps
+from penstock.coordinator.portions import PORTION, POSITIONS, Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
-from penstock.groups.assigned.topics import MEMBERS_TOGETHER, Found, find_topics, topics_hash
+from penstock.groups.assigned.topics import MEMBERS_TOGETHER, Found, find_topics, hash_in_steps
 from penstock.groups.cluster import Cluster
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import ConsumerGroup
@@ -56,7 +56,7 @@ def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock)
     group.topics_checked_ms = clock.monotonic_ms()
     if group.sights.keys() >= regexes.keys():
         group.topics_version = version  # else it is compared again once members were heard of
-    hashed = topics_hash(sorted(found.items()))
+    hashed = yield from hash_in_steps(sorted(found.items()))
     if draft.is_bumped or hashed != group.said.topics_hash:
         draft.epoch = MemberEpoch(group.epoch + 1)
         draft.put(Kind.GROUP, "", GroupEpoch(draft.epoch, hashed))
@@ -141,11 +141,13 @@ def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) 
         if number % MEMBERS_TOGETHER == 0:
             yield 3
     by_id = {topic.topic_id: topic for topic in found.values()}
+    yield len(wishes) + sum(map(len, wishes.values())) // MEMBERS_TOGETHER
     made = yield from ASSIGNORS[chosen_assignor(draft)](members, by_id)
     for number, (member_id, partitions) in enumerate(made.items()):
         target = Target(partitions)
         if target != draft.target(member_id):
             draft.put_target(member_id, target)
+            yield count_of(partitions) // POSITIONS
         if number % MEMBERS_TOGETHER == 0:
             yield 6
 

@@ -86,7 +86,7 @@ async def _first_since(
             tell(found, error)
             over()
 
-        search = TierSearch(hosted, timestamp_ms, request.connection.has_gone, broker.tier)
+        search = TierSearch(hosted, timestamp_ms, request.connection, broker.tier)
         search.first_up_to(hosted.member.confirm_position, done)
 
     broker.look_ups.ask(request.connection, begin, lambda: tell(None, None))

@@ -67,8 +67,8 @@ class _Search(NamedTuple):
             self.reply.fail(error)
             over()
             return
-        tier, has_gone = self.context.broker.tier, self.context.connection.has_gone
-        search = TierSearch(hosted, self.timestamp, has_gone, tier)
+        tier, client = self.context.broker.tier, self.context.connection
+        search = TierSearch(hosted, self.timestamp, client, tier)
         search.first_up_to(stable_position(hosted), partial(self._found, over))
 
     def _found(self, over: Over, found: Found | None, error: PlatformError | None) -> None:

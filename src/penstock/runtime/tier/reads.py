@@ -31,6 +31,7 @@ from penstock.record.batch import BatchHeader, read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.runtime.tier.byte_room import ByteRoom
+from penstock.runtime.tier.fair_places import FairPlaces, Tickets
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.stores.port import Examine, TimestampHit
 from penstock.tier.config import TierConfig
@@ -50,6 +51,10 @@ PAUSE_MS, PAUSE_MS_MAX = 100, 2_000
 """Between two tries; each is twice as long as the one before."""
 SEARCHES_MAX = 1
 """Of the two look-ups that a broker has in progress (broker/look_ups.py); one is for the disk."""
+TICKETS_MAX = 256
+"""Addresses whose turn it is next to search; further ones have none."""
+TICKET_SECONDS = 3.0
+"""An address that does not come again by then has given up: stock clients do within a second."""
 FAILURES_MAX = 1_000
 """Places for which it is remembered that a read has failed."""
 
@@ -109,7 +114,8 @@ class RemoteReads:
         self._raise_start = raise_start
         self._spawn = spawn
         self._room = ByteRoom(config.read_bytes)
-        self._places = asyncio.Semaphore(config.reads_at_once)
+        limit = WAITING_PER_PLACE * config.reads_at_once
+        self._places = FairPlaces(config.reads_at_once, limit)
         self._flights: dict[_Place, dict[Callable[[], object], None]] = {}
         """What is being read, and whom to wake."""
         self._failures = _Failures()
@@ -117,6 +123,7 @@ class RemoteReads:
         self._ready: OrderedDict[_Place, TierChunk] = OrderedDict()
         self._ready_bytes = 0
         self._search_count = 0
+        self._tickets = Tickets(TICKETS_MAX, TICKET_SECONDS)
         self._threads = ThreadPoolExecutor(1, "tier-checks")
         self.counters = ReadCounters()
         self.reader = TierReader(
@@ -148,26 +155,29 @@ class RemoteReads:
         if (failed := self._failures.take(place)) is not None:
             raise failed
         most = min(max(bytes_max, 1), WINDOW_BYTES)
-        if place in self._flights or self._begin(place, hosted, id(client.connection), most):
+        if place in self._flights or self._begin(place, hosted, client, most):
             self._flights[place][client.wake] = None
         return None
 
-    def _begin(self, place: _Place, hosted: HostedPartition, client: int, most: int) -> bool:
+    def _begin(self, place: _Place, hosted: HostedPartition, client: TierClient, most: int) -> bool:
         """Begin to read, if the bounds permit it."""
-        limit = WAITING_PER_PLACE * self._config.reads_at_once
-        is_full = len(self._flights) >= limit
-        if is_full or self._of_client[client] >= self._config.reads_of_client:
+        connection = id(client.connection)
+        is_greedy = self._of_client[connection] >= self._config.reads_of_client
+        if is_greedy or not self._places.take(client.host):
             self.counters.reads_refused += 1
             return False
         self._flights[place] = {}
-        self._of_client[client] += 1
-        self._spawn("tier read", self._fly(place, hosted, client, most))
+        self._of_client[connection] += 1
+        self._spawn("tier read", self._fly(place, hosted, (connection, client.host), most))
         return True
 
-    async def _fly(self, place: _Place, hosted: HostedPartition, client: int, most: int) -> None:
+    async def _fly(
+        self, place: _Place, hosted: HostedPartition, client: tuple[int, str], most: int
+    ) -> None:
         waiting: dict[Callable[[], object], None] = {}
+        connection, host = client
         try:
-            chunk = await self._in_time(partial(self._in_turn, place, hosted, most))
+            chunk = await self._in_time(partial(self._in_turn, host, place, hosted, most))
             self.counters.reads += 1
             self.counters.read_bytes += chunk.size
             self._keep_ready(place, chunk)
@@ -175,14 +185,17 @@ class RemoteReads:
             self._failures.put(place, error, max(len(self._flights[place]), 1))
         finally:
             waiting = self._flights.pop(place)
-            self._of_client[client] -= 1
-            if not self._of_client[client]:
-                del self._of_client[client]
+            self._places.give_back(host)
+            self._of_client[connection] -= 1
+            if not self._of_client[connection]:
+                del self._of_client[connection]
         for wake in waiting:
             wake()
 
-    async def _in_turn(self, place: _Place, hosted: HostedPartition, most: int) -> TierChunk:
-        async with self._places:
+    async def _in_turn(
+        self, host: str, place: _Place, hosted: HostedPartition, most: int
+    ) -> TierChunk:
+        async with self._places.work(host):
             return await self._read(place, hosted, most)
 
     def _keep_ready(self, place: _Place, chunk: TierChunk) -> None:
@@ -246,14 +259,18 @@ class RemoteReads:
 
     def search(
         self,
+        host: str,
         hosted: HostedPartition,
         offsets: tuple[int, int],
         timestamp_ms: int,
         examine: Examine[T],
+        *,
         done: Done[T],
     ) -> None:
         """As in TierReads."""
-        if self._search_count >= SEARCHES_MAX:
+        is_free = self._search_count < SEARCHES_MAX
+        now = asyncio.get_running_loop().time()
+        if not self._tickets.may_begin(host, now, is_free=is_free):
             self.counters.reads_refused += 1
             done(None, TierUnavailable("another client's look-up in the tier is in progress"))
             return

@@ -7,6 +7,7 @@ from penstock.record._wire cimport PyType_GenericAlloc, put_item
 
 from penstock.storage.read.regions import (
     GAP_BYTES_MAX as GAP,
+    PIECES_MAX as PIECES,
     READ_BYTES_MAX as READ,
     REGION_BYTES_MAX as REGION,
     REGIONS_MAX as REGIONS,
@@ -14,6 +15,7 @@ from penstock.storage.read.regions import (
 )
 
 cdef int64_t gap_bytes_max = GAP
+cdef Py_ssize_t pieces_max = PIECES
 cdef int64_t read_bytes_max = READ
 cdef int64_t region_bytes_max = REGION
 cdef Py_ssize_t regions_max = REGIONS
@@ -57,7 +59,7 @@ def choose(
         size = sizes[at]
         if position + size > limit:
             break
-        if total and total + size > max_bytes:
+        if total and (total + size > max_bytes or at - entry >= pieces_max):
             following = at
             break
         before = stop

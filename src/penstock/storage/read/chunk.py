@@ -31,7 +31,16 @@ Gather = Callable[[list[tuple[int, int]]], list[memoryview]]
 class Chunk:
     """Whole batches of one partition, in order, beginning with the one that holds the offset."""
 
-    __slots__ = ("buffers", "damage", "first_offset", "is_cold", "is_cut", "next_offset", "size")
+    __slots__ = (
+        "buffers",
+        "count",
+        "damage",
+        "first_offset",
+        "is_cold",
+        "is_cut",
+        "next_offset",
+        "size",
+    )
 
     def __init__(
         self, buffers: list[memoryview], size: int, first_offset: int, next_offset: int = NO_MORE
@@ -46,6 +55,8 @@ class Chunk:
         next segment; else NO_MORE."""
         self.is_cut = next_offset != NO_MORE
         """Whether there may be more to read."""
+        self.count = len(buffers)
+        """Batches in all buffers; those of buffers that were joined are told by who joined them."""
         self.is_cold = False
         """Whether the disk was asked, as the page cache did not have it."""
         self.damage: CorruptFrame | None = None
@@ -135,9 +146,11 @@ def read_plan(plan: Plan, wanted: Wanted, base: Position, gather: Gather) -> Chu
             buffers = check_regions(plan.regions, cut, partition)
     else:
         buffers = _trust_regions(plan.regions, found, partition)
-    if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
+    count = len(buffers)
+    if count > 1 and plan.size < PIECE_BYTES_MIN * count:
         buffers = [memoryview(b"".join(buffers))]
     chunk = Chunk(buffers, plan.size, plan.first_offset, plan.next_offset)
+    chunk.count = count
     chunk.damage = damage
     return chunk
 

@@ -22,6 +22,7 @@ from penstock.record.batch import BatchHeader
 from penstock.storage.errors import ExtentDamaged, ReadFailed
 from penstock.storage.index.aborted import UNKNOWN, Aborted
 from penstock.storage.read.chunk import NO_MORE, Chunk
+from penstock.storage.read.regions import PIECES_MAX
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.manifest import extent_path
 from penstock.storage.stores.port import Decided, EpochEnd, Examine, T, TimestampHit
@@ -90,7 +91,8 @@ def read_chunk(
     with open_extent(place, extent) as opened:
         for header, batch in opened.batches_from(offset):
             is_above = header.base_offset >= limit and (found or not extent.is_rewritten)
-            if is_above or (found and size + len(batch) > max_bytes):
+            is_full = size + len(batch) > max_bytes or len(found) >= PIECES_MAX
+            if is_above or (found and is_full):
                 next_offset = header.base_offset
                 break
             first_offset = first_offset if found else header.base_offset
@@ -98,7 +100,9 @@ def read_chunk(
             size += len(batch)
     if not found:
         return Chunk([], 0, offset, NO_MORE if next_offset >= limit else next_offset)
-    return Chunk([memoryview(b"".join(found))], size, first_offset, next_offset)
+    chunk = Chunk([memoryview(b"".join(found))], size, first_offset, next_offset)
+    chunk.count = len(found)
+    return chunk
 
 
 def find_epoch_end(

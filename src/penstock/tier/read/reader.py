@@ -33,11 +33,14 @@ from penstock.tier.read.describe import WINDOW_BYTES, lies_named
 
 SUMMARIES_BYTES_MAX = 64 << 20
 """Of summaries that are kept: 36 bytes for each MiB of data, so this stands for 1.8 TiB."""
+BATCHES_MAX = 4_000
+"""Of an answer, as in those from the disk: who gets them takes time for each."""
 READS_MAX = 2
 """Of the same bytes, before an object counts as damaged."""
 
 T = TypeVar("T")
 K = TypeVar("K")
+Batches = list[tuple[BatchHeader, memoryview]]
 
 
 class Found(NamedTuple):
@@ -123,8 +126,8 @@ class TierReader:
             last = _last_block(blocks, block, bytes_max)
             if self._blocks.get((str(run.name), blocks.places[block])) is not None:
                 last = block
-            found = await self._again(self._blocks_reading(run, blocks, (block, last), offset))
-            found = _bounded(found, bytes_max)
+            reading = self._blocks_reading(run, blocks, (block, last), offset, bytes_max)
+            found = await self._again(reading)
             block = last + 1
         return found if found.batches else Found([], run.end_offset)
 
@@ -138,23 +141,28 @@ class TierReader:
         return await reading()
 
     def _blocks_reading(
-        self, run: Run, blocks: BlockIndex, span: tuple[int, int], offset: int
+        self,
+        run: Run,
+        blocks: BlockIndex,
+        span: tuple[int, int],
+        offset: int,
+        bytes_max: int | None = None,
     ) -> Callable[[], Awaitable[Found]]:
-        async def read() -> Found:
-            every = await self._batches(run, blocks, span)
-            wanted = [
-                (header.last_offset + 1, batch)
-                for header, batch in every
-                if header.last_offset >= offset and header.base_offset < run.end_offset
-            ]
-            return Found([batch for _, batch in wanted], wanted[-1][0] if wanted else offset)
+        """Return what reads the batches from `offset` on; without `bytes_max` all of them."""
 
-        return read
+        def chosen(every: Batches) -> Found:
+            found = _from_offset(every, offset, run.end_offset)
+            return found if bytes_max is None else _bounded(found, bytes_max)
+
+        return partial(self._batches, run, blocks, span, chosen)
 
     async def _batches(
-        self, run: Run, blocks: BlockIndex, span: tuple[int, int]
-    ) -> list[tuple[BatchHeader, memoryview]]:
-        """Return the batches of some blocks, checked. Raises StoreError, LyingObject."""
+        self, run: Run, blocks: BlockIndex, span: tuple[int, int], choose: Callable[[Batches], T]
+    ) -> T:
+        """Return what is chosen of the batches of some blocks, which are checked.
+
+        Choosing is work, too: 8 MiB may be 100,000 batches. Raises StoreError, LyingObject.
+        """
         first, last = span
         name, at = str(run.name), blocks.places[first]
         size = blocks.places[last] + blocks.stored_bytes[last] - at
@@ -162,18 +170,19 @@ class TierReader:
         self.kept_count += kept is not None
         data = await self._fetch(name, at, size) if kept is None else kept
 
-        def check() -> list[tuple[BatchHeader, memoryview]]:
+        def check() -> T:
             with lies_named(name):
-                return [
+                every = [
                     one
                     for block in range(first, last + 1)
                     for one in _batches(run, blocks, block, (at, data))
                 ]
+            return choose(every)
 
-        every: list[tuple[BatchHeader, memoryview]] = await self._work(check)
+        found: T = await self._work(check)
         if kept is None:
             self._keep(name, blocks, span, data)
-        return every
+        return found
 
     def _keep(self, name: str, blocks: BlockIndex, span: tuple[int, int], data: memoryview) -> None:
         """Keep blocks that were right, each in memory of its own."""
@@ -214,15 +223,8 @@ class TierReader:
         for block, newest in enumerate(blocks.max_timestamps):
             if newest < timestamp_ms:
                 continue
-            every = await self._again(partial(self._batches, run, blocks, (block, block)))
-            hits = [
-                (header, batch)
-                for header, batch in every
-                if header.max_timestamp >= timestamp_ms
-                and header.last_offset >= start
-                and header.base_offset < end
-            ]
-            found: T | None = await self._work(partial(_first, hits, examine))
+            wanted = partial(_first, (start, end), timestamp_ms, examine)
+            found = await self._again(partial(self._batches, run, blocks, (block, block), wanted))
             if found is not None:
                 return found
         return None
@@ -359,12 +361,30 @@ class _Kept(Generic[K, T]):
             self._bytes -= self._kept.popitem(last=False)[1][1]
 
 
-def _first(hits: list[tuple[BatchHeader, memoryview]], examine: Examine[T]) -> T | None:
-    for header, batch in hits:
-        found = examine(header, batch)
-        if found is not None:
-            return found
+def _first(
+    offsets: tuple[int, int], timestamp_ms: int, examine: Examine[T], every: Batches
+) -> T | None:
+    start, end = offsets
+    for header, batch in every:
+        if (
+            header.max_timestamp >= timestamp_ms
+            and header.last_offset >= start
+            and header.base_offset < end
+        ):
+            found = examine(header, batch)
+            if found is not None:
+                return found
     return None
+
+
+def _from_offset(every: Batches, offset: int, end_offset: int) -> Found:
+    """Return the batches from an offset on that begin below another one."""
+    wanted = [
+        (header.last_offset + 1, batch)
+        for header, batch in every
+        if header.last_offset >= offset and header.base_offset < end_offset
+    ]
+    return Found([batch for _, batch in wanted], wanted[-1][0] if wanted else offset)
 
 
 def _last_block(blocks: BlockIndex, first: int, bytes_max: int) -> int:
@@ -395,11 +415,11 @@ def _batches(
 
 
 def _bounded(found: Found, bytes_max: int) -> Found:
-    """Return the first batches up to a number of bytes, at least one."""
+    """Return the first batches up to a number of bytes and of batches, at least one."""
     kept, size = 0, 0
     for batch in found.batches:
         size += len(batch)
-        if kept and size > bytes_max:
+        if kept and (size > bytes_max or kept >= BATCHES_MAX):
             break
         kept += 1
     if kept == len(found.batches):

@@ -205,9 +205,9 @@ class Search(NamedTuple):
             self._end(found, error, is_whole=is_whole)
             over()
 
-        has_gone = self.looked.request.connection.has_gone
-        examine = RecordSearch(hosted, self.timestamp, has_gone, log.log_start_offset)
-        tiers = TierSearch(hosted, self.timestamp, has_gone, self.tier)
+        client = self.looked.request.connection
+        examine = RecordSearch(hosted, self.timestamp, client.has_gone, log.log_start_offset)
+        tiers = TierSearch(hosted, self.timestamp, client, self.tier)
         if self.timestamp == LATEST:
             epoch, confirmed = member.leader_epoch, member.confirm_position
 

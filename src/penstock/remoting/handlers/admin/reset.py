@@ -133,8 +133,8 @@ async def _by_time(context: RemotingContext, asked: _Asked, found: Found, end: O
             tell((record, error))
             over()
 
-        tier, has_gone = context.broker.tier, context.connection.has_gone
-        search = TierSearch(found.hosted, max(asked.timestamp, 0), has_gone, tier)
+        tier, client = context.broker.tier, context.connection
+        search = TierSearch(found.hosted, max(asked.timestamp, 0), client, tier)
         search.first_up_to(stable_position(found.hosted), done)
 
     gone = PositionRefused("who asked for it has gone")
