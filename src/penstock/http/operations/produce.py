@@ -104,12 +104,17 @@ class _Producing:
     async def _send_lane(
         self, queues: Sequence[QueueName], lane: int, places: Sequence[int]
     ) -> None:
-        """Send the messages of one queue. Those behind one that fails are not sent."""
-        problem: Problem | None = None
+        """Send the messages of one queue.
+
+        Those behind one that may succeed a little later are not sent: they would be before it.
+        """
+        has_stopped = False
         async with self._at_once:
             for chunk in self._chunks(places):
-                if problem is None:
+                if not has_stopped:
                     problem = await self._send(queues, lane, chunk)
+                    is_final = problem is None or problem.status < HTTPStatus.INTERNAL_SERVER_ERROR
+                    has_stopped = not is_final
                     continue
                 detail = "not sent, since one before it has failed"
                 told = unavailable("not-sent", detail, "send it again, after that one")
