@@ -96,7 +96,13 @@ class BoundedProtocol(H11Protocol):
         self._refuse(bad_request("bad-http", msg, "send HTTP/1.1"))
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer what has come to no request, if nothing was answered yet, and end."""
+        """Answer what has come to no request, if nothing was answered yet, and end.
+
+        A request that is being handled is one whose body is no HTTP: its client counts as gone.
+        """
+        if not self._is_between:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         body = encode_json(problem.document())
         headers = [
             ("content-type", MEDIA_TYPE),

@@ -28,6 +28,7 @@ BACKLOG: Final = 512
 LOOK_S: Final = 1.0
 """How often files are looked at for changes."""
 log = logging.getLogger(__name__)
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of each request that is none
 
 
 class HttpServer(uvicorn.Server):
@@ -47,6 +48,7 @@ class HttpServer(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 h11_max_incomplete_event_size=HEAD_BYTES_MAX,
                 timeout_keep_alive=front.limits.idle_s,
