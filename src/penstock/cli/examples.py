@@ -76,6 +76,11 @@ EXAMPLES = {
         "penstock consume greetings --format json --from 2026-01-31",
     ),
     "group": ("penstock group list", "penstock group describe readers"),
+    "http": (
+        "penstock http --tokens tokens.toml",
+        "penstock http --bootstrap node-1:9876,node-2:9876 --listen 0.0.0.0:8443"
+        " --tokens tokens.toml --tls-cert cert.pem --tls-key key.pem",
+    ),
     "group list": ("penstock group list",),
     "group describe": ("penstock group describe readers",),
     "group reset": (

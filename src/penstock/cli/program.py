@@ -29,6 +29,7 @@ from penstock.cli import (
     doctor,
     examples,
     group,
+    http,
     land,
     log,
     node,
@@ -80,6 +81,7 @@ app.add_typer(log.app, name="log")
 app.add_typer(token.app, name="token")
 app.add_typer(user.app, name="user")
 app.add_typer(tier_commands.app, name="tier")
+app.command(name="http")(http.run_http)
 app.command(name="land")(land.run_land)
 app.add_typer(archive_commands.app, name="archive")
 app.command(name="replay")(replay.run_replay)

@@ -1,0 +1,1 @@
+"""The HTTP front: a process beside the nodes, for whom no client of a protocol is at hand."""

@@ -1,0 +1,1 @@
+"""What clients ask for over HTTP, one module for each kind."""

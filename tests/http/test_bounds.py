@@ -1,0 +1,130 @@
+"""Bounds: clients that send too much, too slowly, too many at a time, or read nothing."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness.http_front import TOKEN, HttpProcess
+from harness.waiting import UNTIL_SECONDS, wait_until
+
+pytestmark = pytest.mark.process
+CONNECTIONS, WAITS = 20, 4
+
+
+@pytest.fixture
+def narrow(
+    served: tuple[object, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HttpProcess]:
+    options = ["--connections", str(CONNECTIONS), "--waits", str(WAITS)]
+    with HttpProcess(tmp_path_factory.mktemp("narrow"), [served[1]], options=options) as front:
+        yield front
+        assert "Traceback" not in front.log(), front.log()
+
+
+def all_that_comes(raw: socket.socket) -> bytes:
+    data = b""
+    while part := raw.recv(65536):
+        data += part
+    return data
+
+
+def test_a_connection_too_many_is_told_so_and_a_place_that_is_free_is_taken(
+    narrow: HttpProcess,
+) -> None:
+    raws = [narrow.raw() for _ in range(CONNECTIONS)]
+    with narrow.raw() as raw:
+        refused = all_that_comes(raw)
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    document = json.loads(refused.partition(b"\r\n\r\n")[2])
+    assert document["code"] == "too-many-connections"
+    raws.pop().close()
+    assert wait_until(lambda: _status(narrow) == 200, 60)
+    for raw in raws:
+        raw.close()
+    assert wait_until(lambda: narrow.metric("penstock_http_connections") == 1, 60)
+    assert narrow.metric("penstock_http_connections_refused_total") >= 1
+
+
+def _status(front: HttpProcess) -> int:
+    with front.raw() as raw:
+        raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return int(all_that_comes(raw)[9:12])
+
+
+def test_a_token_waits_so_often_at_a_time_and_no_more(narrow: HttpProcess, topic: str) -> None:
+    statuses: list[int] = []
+
+    def wait() -> None:
+        statuses.append(narrow.receive(topic, wait_seconds=30).status)
+
+    waiting = [threading.Thread(target=wait) for _ in range(WAITS)]
+    for one in waiting:
+        one.start()
+    assert wait_until(lambda: narrow.metric("penstock_http_waiting") == WAITS, 60)
+    answer = narrow.receive(topic, wait_seconds=30)
+    assert (answer.status, answer.document["code"]) == (429, "too-many-waits")
+    assert answer.headers["retry-after"] == "1"
+    stream = narrow.ask("GET", f"/v1/topics/{topic}/groups/g/stream")
+    assert stream.status == 429
+    # One question to the node is enough for all of them.
+    assert narrow.metric("penstock_http_node_requests") == 1
+    for _ in range(3 * WAITS):
+        narrow.produce(topic, "x")
+    for one in waiting:
+        one.join(UNTIL_SECONDS)
+    assert statuses == [200] * WAITS
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(
+    front: HttpProcess, topic: str
+) -> None:
+    head = _head(topic, f"Content-Length: {5 << 20}\r\nExpect: 100-continue\r\n")
+    with front.raw() as raw:
+        raw.sendall(head)
+        answer = all_that_comes(raw)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "too-large"
+
+
+def test_a_body_that_grows_too_large_is_cut(front: HttpProcess, topic: str) -> None:
+    with front.raw() as raw:
+        raw.sendall(_head(topic, "Transfer-Encoding: chunked\r\n"))
+        chunk = b"10000\r\n" + bytes(65536) + b"\r\n"
+        with pytest.raises(OSError):  # noqa: PT011  reset or broken pipe
+            for _ in range(2000):
+                raw.sendall(chunk)
+    assert front.metric("penstock_http_held_bytes") == 0
+
+
+def test_an_upload_without_a_token_is_not_read_on(front: HttpProcess, topic: str) -> None:
+    with front.raw() as raw:
+        head = _head(topic, "Transfer-Encoding: chunked\r\n").replace(TOKEN.encode(), b"wrong")
+        raw.sendall(head)
+        assert raw.recv(12) == b"HTTP/1.1 401"
+        with pytest.raises(OSError):  # noqa: PT011  reset or broken pipe
+            for _ in range(2000):
+                raw.sendall(b"10000\r\n" + bytes(65536) + b"\r\n")
+
+
+def test_headers_that_are_too_large_are_refused(front: HttpProcess) -> None:
+    with front.raw() as raw:
+        raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 70_000)
+        answer = all_that_comes(raw)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "bad-http"
+
+
+def test_a_body_that_is_cut_off_holds_nothing(front: HttpProcess, topic: str) -> None:
+    with front.raw() as raw:
+        raw.sendall(_head(topic, "Content-Length: 100000\r\n") + b"x" * 50_000)
+    assert wait_until(lambda: front.metric("penstock_http_held_bytes") == 0, 60)
+
+
+def _head(topic: str, more: str) -> bytes:
+    return (
+        f"POST /v1/topics/{topic}/messages HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {TOKEN}\r\n{more}\r\n"
+    ).encode()
