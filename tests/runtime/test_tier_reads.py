@@ -91,6 +91,9 @@ def test_a_client_with_less_room_gets_the_first_batches_of_what_is_ready() -> No
         chunk = world.fetch(0, bytes_max=2 * size + 1)
         assert chunk is not None
         assert (chunk.size, chunk.next_offset) == (2 * size, 2)
+        just = world.fetch(0, bytes_max=3 * size)
+        assert just is not None
+        assert (just.size, just.next_offset) == (3 * size, 3)
         least = world.fetch(0, bytes_max=1)
         assert least is not None
         assert (least.size, least.next_offset) == (size, 1)
