@@ -231,15 +231,21 @@ def test_what_was_seen_before_a_pass_is_not_what_is_known_after_it(
     node.append(KEY, 12)
     node.append(OTHER, 12)
     node.retention()
-    cleaned, answered = [], 0
+    cleaned, dirty, answered = [], [], 0
     for _ in range(20):
         is_under_way = len(node.asked) > answered
         node.look()
+        dirty.append(node.cleanings.dirty_bytes)
         if is_under_way:  # what it cleans may have been looked at meanwhile
             answered += 1
             job = node.answer()
-            cleaned += [job.order.topic_partition] if isinstance(job, CleanJob) else []
+            if isinstance(job, CleanJob):
+                cleaned.append(job.order.topic_partition)
+                dirty.append(node.cleanings.dirty_bytes)
     assert sorted(cleaned) == sorted([KEY, OTHER])
+    assert dirty[-1] == 0
+    falling = dirty[dirty.index(max(dirty)) :]
+    assert falling == sorted(falling, reverse=True)
 
 
 def test_a_failure_is_told_once_and_others_go_on(

@@ -107,3 +107,5 @@ def test_a_large_range_ends_with_the_first_batch_that_makes_it_large_enough() ->
     found = ranges_of([(0, 100)], [1] * 100, ends, 6)
     assert found == [Acquired(0, 7, 1), Acquired(8, 99, 1)]
     assert ranges_of([(2, 8)], [1] * 6, ends, 6) == [Acquired(2, 7, 1)]
+    just = ranges_of([(0, 100)], [1] * 100, [6, 12, 100], 6)
+    assert just == [Acquired(0, 5, 1), Acquired(6, 11, 1), Acquired(12, 99, 1)]
