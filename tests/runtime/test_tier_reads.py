@@ -187,7 +187,7 @@ def test_who_needs_all_of_the_room_has_it_once_nobody_else_does() -> None:
             tasks = [asyncio.ensure_future(take(size)) for size in (10, 50, 3)]
             await asyncio.sleep(0)
             assert order == []
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(10):
             await asyncio.gather(*tasks)
         assert order == [10, 50, 3]
         assert room.held == 0
@@ -207,7 +207,7 @@ def test_what_was_granted_to_one_who_is_cancelled_goes_to_the_next() -> None:
             first, second = (asyncio.ensure_future(take()) for _ in range(2))
             await asyncio.sleep(0)
         first.cancel()  # it has the room, and does not know
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(10):
             await asyncio.gather(first, second, return_exceptions=True)
         assert (first.cancelled(), second.cancelled(), room.held) == (True, False, 0)
 
