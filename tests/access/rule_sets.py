@@ -27,6 +27,18 @@ rules = st.builds(
     permission=st.sampled_from(AclPermission),
 )
 
+close_rules = st.builds(
+    Rule,
+    resource_type=st.just(AclResource.TOPIC),
+    resource_name=st.sampled_from(("a", "b", "ab")),
+    pattern=st.sampled_from(AclPattern),
+    principal=st.sampled_from(("User:a", "User:*")),
+    host=st.just("*"),
+    operation=st.sampled_from((Op.READ, Op.ALL)),
+    permission=st.sampled_from(AclPermission),
+)
+"""Few of them differ, so that those of one set stand beside each other and above each other."""
+
 
 class Question(NamedTuple):
     """Who asks, and for what."""
@@ -45,6 +57,15 @@ questions = st.builds(
     st.sampled_from([one for one in Op if one is not Op.ALL]),
     st.sampled_from((AclResource.TOPIC, AclResource.GROUP)),
     st.sampled_from((*NAMES[:5], "abcd", "x")),
+)
+
+close_questions = st.builds(
+    Question,
+    st.just("User:a"),
+    st.just(HOSTS[0]),
+    st.just(Op.READ),
+    st.just(AclResource.TOPIC),
+    st.sampled_from(("a", "b", "ab", "abc")),
 )
 
 

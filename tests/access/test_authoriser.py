@@ -10,7 +10,15 @@ from penstock.access.authoriser import DECISIONS_MAX, NAME_CHARACTERS_KEPT, AclA
 from penstock.access.config import AccessConfig, AuthoriserKind
 from penstock.access.rules import AclOperation as Op
 from penstock.access.rules import AclPattern, AclPermission, AclResource, Rule
-from tests.access.rule_sets import Question, model, model_of_some, questions, rules
+from tests.access.rule_sets import (
+    Question,
+    close_questions,
+    close_rules,
+    model,
+    model_of_some,
+    questions,
+    rules,
+)
 
 TOPIC = AclResource.TOPIC
 
@@ -70,7 +78,8 @@ def ask_some(made: AclAuthoriser, asked: Question) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(
-    st.lists(st.tuples(st.booleans(), rules, questions), max_size=25),
+    st.lists(st.tuples(st.booleans(), rules, questions), max_size=25)
+    | st.lists(st.tuples(st.booleans(), close_rules, close_questions), max_size=25),
     st.booleans(),
     st.booleans(),
 )
@@ -102,6 +111,30 @@ def test_a_deny_of_everybody_wins_over_an_allow_by_name() -> None:
     asked = Question("User:a", "1.1.1.1", Op.READ, TOPIC, "orders")
     assert not ask(made, asked)
     assert ask(made, asked._replace(operation=Op.WRITE))
+
+
+def test_a_denied_prefix_stays_when_another_one_of_its_length_goes() -> None:
+    other = rule("abc", Op.READ, AclPermission.DENY, AclPattern.PREFIXED)
+    made = authoriser(
+        other, rule("ord", Op.READ, AclPermission.DENY, AclPattern.PREFIXED), rule("*", Op.READ)
+    )
+    asked = Question("User:a", "1.1.1.1", Op.READ, TOPIC, "orders")
+    assert not ask(made, asked)
+    made.change([], [(ident(other), other)])
+    assert not ask(made, asked)
+
+
+def test_a_prefix_that_is_denied_itself_allows_nothing_anywhere() -> None:
+    made = authoriser(
+        rule("ord", Op.READ, pattern=AclPattern.PREFIXED),
+        rule("ord", Op.READ, AclPermission.DENY, AclPattern.PREFIXED),
+    )
+    asked = Question("User:a", "1.1.1.1", Op.READ, TOPIC, "")
+    assert not ask_some(made, asked)
+    made.change([(b"longer", rule("orde", Op.READ))], [])
+    assert not ask_some(made, asked)
+    made.change([(b"shorter", rule("or", Op.READ))], [])
+    assert ask_some(made, asked)
 
 
 def test_a_denied_read_does_not_deny_describe() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, open_log
 from penstock.base.ids import ReplicaSetId, TopicPartition
+from penstock.broker.sets import cleanings
 from penstock.broker.sets.cleanings import Cleanings
 from penstock.broker.sets.splits import Splits
 from penstock.compaction.choose import FIRST_WAIT_MS
@@ -220,6 +221,31 @@ def test_a_partition_is_cleaned_again_when_enough_of_it_is_new(node: Node) -> No
     assert node.work() == ["clean 0"]
     assert node.cleanings.stats.passes == passes + 1
     assert node.cleanings.oldest_dirty_seconds == 0
+
+
+def test_what_was_seen_before_a_pass_is_not_what_is_known_after_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round takes several looks, and a pass may end between two of them."""
+    monkeypatch.setattr(cleanings, "PARTITIONS_PER_LOOK", 1)
+    node.append(KEY, 12)
+    node.append(OTHER, 12)
+    node.retention()
+    cleaned, dirty, answered = [], [], 0
+    for _ in range(20):
+        is_under_way = len(node.asked) > answered
+        node.look()
+        dirty.append(node.cleanings.dirty_bytes)
+        if is_under_way:  # what it cleans may have been looked at meanwhile
+            answered += 1
+            job = node.answer()
+            if isinstance(job, CleanJob):
+                cleaned.append(job.order.topic_partition)
+                dirty.append(node.cleanings.dirty_bytes)
+    assert sorted(cleaned) == sorted([KEY, OTHER])
+    assert dirty[-1] == 0
+    falling = dirty[dirty.index(max(dirty)) :]
+    assert falling == sorted(falling, reverse=True)
 
 
 def test_a_failure_is_told_once_and_others_go_on(

@@ -127,15 +127,20 @@ def test_a_fetch_that_waits_for_much_is_not_answered_for_what_is_not_stable() ->
     assert told_aborted(fetched(asked)) == [(1, 1)]
 
 
-def test_a_fetch_that_waits_for_much_is_woken_by_a_marker_if_that_makes_enough_stable() -> None:
+@pytest.mark.parametrize("offset", [2, 0])  # from 0 there is something, and too little
+def test_a_fetch_that_waits_for_much_is_woken_by_a_marker_if_that_makes_enough_stable(
+    offset: int,
+) -> None:
     cluster = two_transactions()
     node = cluster.nodes[0]
     write(node, -1, b"x" * 3000)
     cluster.replicate()
-    asked = fetch(node, 2, wait_ms=LONG_MS, min_bytes=2000)
+    asked = fetch(node, offset, wait_ms=LONG_MS, min_bytes=2000)
+    assert asked.answer is None
     end(node, 2, COMMIT)
     cluster.replicate()
-    assert values(fetched(asked), 2) == [b"open", b"after", b"x" * 3000]
+    expected = [b"open", b"after", b"x" * 3000]
+    assert values(fetched(asked), offset) == [*([b"plain"] if offset == 0 else []), *expected]
 
 
 def test_a_marker_that_is_not_confirmed_counts_less_than_a_newer_open_transaction() -> None:

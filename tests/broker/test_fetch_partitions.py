@@ -60,6 +60,23 @@ def test_who_is_cancelled_while_waiting_takes_nothing() -> None:
     asyncio.run(scenario())
 
 
+def test_what_a_cancelled_one_has_been_given_goes_to_the_next_who_waits() -> None:
+    async def scenario() -> None:
+        partitions = FetchPartitions()
+        await partitions.look(LOOKING_MAX)
+        first, second = (asyncio.create_task(partitions.look(LOOKING_MAX)) for _ in range(2))
+        await asyncio.sleep(0)
+        partitions.leave(LOOKING_MAX)
+        first.cancel()  # it has its share already, and does not know
+        await asyncio.gather(first, return_exceptions=True)
+        async with asyncio.timeout(10):
+            await second
+        assert first.cancelled()
+        assert partitions.looking == LOOKING_MAX
+
+    asyncio.run(scenario())
+
+
 def test_partitions_are_parked_on_up_to_a_bound_and_are_looked_at_no_more() -> None:
     async def scenario() -> None:
         partitions = FetchPartitions()

@@ -104,6 +104,19 @@ def test_partitions_that_take_turns_are_read_ahead_as_the_next_answer_will_hold_
         node.call(lambda: None)
 
 
+def test_a_partition_that_was_read_to_its_end_holds_back_no_other_one(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=2)
+    fill(client, 0, 12)
+    for step, used in enumerate((0, 0, 1, 2)):
+        wanted = request(2, partition_max=3 * SIZE)
+        wanted["topics"][0]["partitions"][1]["fetch_offset"] = 3 * step
+        assert counts(client.ask(ApiKey.FETCH, 11, wanted)) == {0: 0, 1: 3}
+        assert node.broker.stats.reads_ahead_used == used
+        node.call(lambda: None)
+
+
 def test_who_was_left_out_of_a_session_is_read_ahead_of(node: LiveNode, client: RawClient) -> None:
     create(node)
     fill(client, 5, 5, 5)
@@ -277,11 +290,12 @@ def test_who_waits_for_a_read_ahead_that_fails_hears_of_it(
     assert offsets(again) == [6, 7, 8]
 
 
+@pytest.mark.parametrize("batches", [9, 8])  # with 8 less comes than is asked for
 def test_reads_under_way_count_as_memory_of_the_read_ahead(
-    node: LiveNode, client: RawClient, disk: SlowDisk
+    node: LiveNode, client: RawClient, disk: SlowDisk, batches: int
 ) -> None:
     create(node, partitions=1)
-    fill(client, 9)
+    fill(client, batches)
     ahead = node.broker.read_ahead
     disk.let_through(2)
     read_in_order(client)
@@ -289,4 +303,5 @@ def test_reads_under_way_count_as_memory_of_the_read_ahead(
     assert ahead._left_bytes == node.broker.config.fetch_read_ahead_bytes - 3 * SIZE
     disk.let_through(1)
     assert node.until(lambda: ahead.kept_bytes)
+    assert ahead.kept_bytes == (batches - 6) * SIZE
     assert ahead._left_bytes == node.broker.config.fetch_read_ahead_bytes - ahead.kept_bytes

@@ -293,6 +293,8 @@ def test_a_consumer_that_read_what_was_cut_off_hears_where_its_epoch_ended() -> 
     cluster.replicate(2)
     answer = fetched(cluster.nodes[1].fetch(2, last_epoch=old))
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (old, 1)
+    at_its_end = fetched(cluster.nodes[1].fetch(1, last_epoch=old))
+    assert (at_its_end.error_code, at_its_end.diverging_epoch.epoch) == (0, -1)
 
 
 def test_a_session_goes_over_from_records_to_an_error_and_back() -> None:

@@ -36,6 +36,18 @@ def test_a_connection_with_many_fetches_that_wait_is_read_on_when_they_are_answe
     assert not node.broker.short_fetches._of
 
 
+def test_a_connection_is_read_on_as_soon_as_one_of_its_fetches_makes_room(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=MANY)
+    client.send(ApiKey.FETCH, 11, request(MANY - 20, max_wait_ms=100))
+    for _ in range(3):
+        client.send(ApiKey.FETCH, 11, request(MANY - 20, max_wait_ms=60_000))
+    assert set(counts(client.receive(ApiKey.FETCH, 11)).values()) == {0}
+    assert node.until(lambda: node.broker.stats.fetches_parked == 4)
+    assert waiting(node) == 3 * (MANY - 20)
+
+
 def test_fetches_of_few_partitions_may_be_many(node: LiveNode, client: RawClient) -> None:
     create(node, partitions=FEW)
     for _ in range(30):

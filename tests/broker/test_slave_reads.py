@@ -8,7 +8,7 @@ from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker.config import SlaveReads
 from penstock.controller.topic_config.local import LocalLimits
 from penstock.protocol.error_codes import ErrorCode
-from tests.broker.cluster import Cluster, Node, fetched
+from tests.broker.cluster import Cluster, Node, Wire, fetched
 from tests.broker.test_role_changes import LONG_MS, events, values
 
 NOBODY = -1
@@ -161,6 +161,24 @@ def test_a_slave_that_is_still_receiving_an_epoch_does_not_call_its_readers_dive
     answer = fetched(cluster.nodes[2].fetch(2, rack="rack-2", last_epoch=old))
     assert answer.diverging_epoch.epoch == -1
     assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+def test_what_a_slave_receives_while_a_fetch_waits_for_room_is_no_divergence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = by_rack()
+    epoch = cluster.nodes[0].member.leader_epoch
+    cluster.nodes[0].produce(b"b")
+    cluster.replicate(1)
+    rooms = []
+    monkeypatch.setattr(Wire, "ask_room", lambda _, most, begin: rooms.append((most, begin)))
+    asked = cluster.nodes[2].fetch(2, rack="rack-2", last_epoch=epoch)
+    cluster.world.run()
+    cluster.replicate()
+    ((most, begin),) = rooms
+    begin(most)
+    answer = fetched(asked)
+    assert (answer.error_code, answer.diverging_epoch.epoch) == (0, -1)
 
 
 def test_who_reads_beyond_the_trusted_memory_is_sent_to_a_slave() -> None:

@@ -127,6 +127,19 @@ def test_a_lost_mastership_reaches_those_for_whom_there_was_too_little() -> None
     assert set(errors(waiting)) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
+def test_a_lost_mastership_reaches_those_who_are_woken_by_records_before_they_have_looked() -> None:
+    cluster = events(1)
+    node = cluster.nodes[0]
+    waiting = park(node, min_bytes=1 << 19)
+    node.member.resign()
+    assert not hosted(node).waiters
+    late = Late()
+    hosted(node).waiters[late] = None
+    hosted(node).wake()
+    cluster.world.run()
+    assert set(errors(waiting)) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
 def test_those_whose_connections_closed_hold_up_nobody() -> None:
     cluster, waiting = half_woken()
     for asked in waiting[::2]:

@@ -101,6 +101,16 @@ def test_the_first_horizon_counts_also_when_the_batch_is_rewritten_later() -> No
     assert header_of(part.batches[0]).delete_horizon_ms == NOW + RETENTION_MS
 
 
+def test_a_later_pass_is_promised_for_the_newest_horizon_wherever_it_stands() -> None:
+    log = log_of([put(b"a", None), put(b"b")])
+    part = cleaned(log)
+    log.append([put(b"c", None)])
+    part.clean(bound=log.stable, now=NOW - 500)  # the clock was set back
+    horizons = [header_of(one).delete_horizon_ms for one in part.batches]
+    assert horizons == [NOW + RETENTION_MS, NOW - 500 + RETENTION_MS]
+    assert part.report.newest_horizon_ms == NOW + RETENTION_MS
+
+
 def test_a_record_younger_than_the_lag_ends_the_pass() -> None:
     log = log_of([put(b"a", at=10)], [put(b"a", at=30)], [put(b"a", at=20)])
     part = Cleaned(log)

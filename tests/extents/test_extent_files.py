@@ -1,5 +1,6 @@
 """Extent files: what is written is read, and whatever is changed is found."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -8,6 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile, NewerExtentFile
 from penstock.extents.layout import (
@@ -30,6 +32,7 @@ from penstock.extents.reader import (
     read_file_header,
     read_summary,
 )
+from penstock.extents.writer import ExtentFileWriter
 from penstock.record.batch import read_header
 from tests.extents.files import (
     CLUSTER,
@@ -213,6 +216,30 @@ def test_an_entry_that_lies_with_right_checksums_is_refused(field: str) -> None:
         check_extent_file(PATH, size, reading(bytes(data)))
 
 
+@pytest.mark.parametrize(
+    ("epochs", "is_right"),
+    [
+        ([(1, 3), (2, 9)], True),
+        ([(1, 3), (2, 10)], False),  # at the end: it is not of this range
+        ([(1, 4), (2, 9)], False),  # not from the beginning on
+        ([(1, 3), (2, 5)], False),  # not the epoch of the last batch
+        ([], False),
+    ],
+)
+def test_epochs_of_a_rewritten_range_are_of_all_of_it_and_of_nothing_else(
+    epochs: list[tuple[int, int]], is_right: bool
+) -> None:
+    out = bytearray()
+    writer = ExtentFileWriter(lambda buffers: out.extend(b"".join(buffers)), CLUSTER, SET)
+    writer.begin(key(1, 0), 1, first_offset=3)
+    for one in (batch(4, epoch=1), batch(8, records=2, epoch=1)):
+        writer.add(memoryview(one))
+    writer.end(epochs=[(LeaderEpoch(epoch), Offset(start)) for epoch, start in epochs])
+    writer.finish()
+    with nullcontext() if is_right else pytest.raises(CorruptExtentFile, match="epochs"):
+        check_extent_file(PATH, len(out), reading(bytes(out)))
+
+
 def test_a_directory_out_of_order_is_refused() -> None:
     data = bytearray(written(SMALL))
     directory = read_directory(PATH, len(data), reading(bytes(data)))
@@ -242,6 +269,13 @@ def test_no_byte_of_a_block_may_be_another_one() -> None:
         changed[at] ^= 1
         with pytest.raises(CorruptExtentFile, match="checksum of block 0"):
             read_block(PATH, blocks, 0, reading(bytes(changed)))
+
+
+@pytest.mark.parametrize("begins_at", [1, 2, 4])
+def test_batches_of_a_block_never_overlap_not_even_by_one_offset(begins_at: int) -> None:
+    block = memoryview(batch(0, records=3) + batch(begins_at))
+    with nullcontext() if begins_at > 2 else pytest.raises(CorruptExtentFile, match="no batch"):
+        assert [header.base_offset for header, _ in batches_of(PATH, 0, block)] == [0, begins_at]
 
 
 @pytest.mark.parametrize(("column", "change"), [(1, 1), (1, -60), (2, 5), (3, 1), (4, 9)])

@@ -66,6 +66,14 @@ def test_a_job_makes_a_whole_durable_file(logged: Logged) -> None:
     assert sum(logged.moved) > 2 * answer.batch_bytes, "reads and writes are both counted"
 
 
+def test_what_is_counted_is_what_came_and_not_what_was_asked_for(logged: Logged) -> None:
+    file = logged.metered.open(NAME, create=True)
+    assert file.write(0, [b"abcd", b"ef"]) == 6
+    assert bytes(file.read(2, 1 << 20)) == b"cdef"
+    assert bytes(file.read(6, 1 << 20)) == b""
+    assert logged.moved == [6, 4, 0]
+
+
 def test_a_job_of_which_nothing_is_left_makes_no_file(logged: Logged) -> None:
     assert run_job(logged.metered, logged.job(wanted=((KEY, 1 << 50),))) == Made(0, 0)
     assert logged.names()["second"] == []

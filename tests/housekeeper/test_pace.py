@@ -68,6 +68,16 @@ def test_it_is_halved_once_in_a_window_down_to_a_floor() -> None:
     assert rates[-1] == BASE // FLOOR_SHARE
 
 
+def test_what_was_slow_counts_for_a_whole_window_and_no_longer() -> None:
+    disk = Disk()
+    disk.looks(WINDOW_LOOKS)
+    assert disk.looks(WINDOW_LOOKS, slow=100)[-1] == BASE // 2
+    disk.look(slow=100)  # the first one of the next window
+    assert disk.looks(WINDOW_LOOKS - 2) == [BASE // 2] * (WINDOW_LOOKS - 2)
+    assert disk.look() == BASE // 4
+    assert disk.looks(QUIET_LOOKS)[-1] == BASE // 2
+
+
 def test_it_comes_back_step_by_step_once_the_disk_is_quiet() -> None:
     disk = Disk()
     disk.look()

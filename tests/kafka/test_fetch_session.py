@@ -91,6 +91,7 @@ def test_a_session_made_with_names_can_not_go_on_with_topic_ids() -> None:
     session = created(sessions)
     found = resumed(sessions, session.session_id, uses_topic_ids=True)
     assert found is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert resumed(sessions, session.session_id) is session, "its epoch is the one before"
 
 
 def test_the_epoch_after_the_largest_one_is_one() -> None:
@@ -205,6 +206,14 @@ def test_partitions_are_updated_and_forgotten_by_later_requests() -> None:
     assert {key: part.fetch_offset for key, part in session.partitions.items()} == {A: 9}
 
 
+def test_a_partition_that_is_named_and_forgotten_in_one_request_is_forgotten() -> None:
+    session = created(cache())
+    session.apply([wanted(A)], [])
+    session.apply([wanted(A, 9), wanted(B)], [A, B])
+    assert session.partitions == {}
+    assert session.size_bytes == SESSION_BYTES
+
+
 def test_a_served_partition_goes_behind_the_others() -> None:
     session = created(cache())
     session.apply([wanted(A), wanted(B)], [])
@@ -222,3 +231,4 @@ def test_an_incremental_answer_names_a_partition_only_when_something_changed() -
     assert partition.has_news(**(seen | {"is_told": True}))
     assert partition.has_news(**(seen | {"is_told": True}))
     assert partition.has_news(**(seen | {"high_watermark": 8}))
+    assert not partition.has_news(**(seen | {"high_watermark": 8})), "the error is over"

@@ -96,6 +96,27 @@ def test_a_long_fetch_that_waits_is_woken_by_any_of_its_partitions(
     assert wide.until(lambda: not wide.broker.fetch_partitions.parked)
 
 
+def test_a_wake_that_comes_while_a_long_fetch_parks_is_not_forgotten(
+    wide: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    park, woken = HostedPartition.park, list[HostedPartition]()
+    first = wide.call(lambda: wide.broker.partitions.find("wide", 0))
+    assert first is not None
+
+    def park_and_wake(hosted: HostedPartition, waiter: Any, high_watermark: int) -> None:
+        park(hosted, waiter, high_watermark)
+        if hosted.partition == PARTITIONS - 1 and not woken:
+            woken.append(hosted)
+            first.wake()  # as an append does that leaves nothing to read
+
+    monkeypatch.setattr(HostedPartition, "park", park_and_wake)
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    assert wide.until(lambda: woken and first.waiters)
+    with contextlib.closing(wide.connect()) as other:
+        produce(other, 0)
+    assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [0]
+
+
 def test_a_session_of_many_partitions_goes_on_with_short_requests(
     wide: LiveNode, client: RawClient
 ) -> None:

@@ -241,6 +241,21 @@ def test_no_answer_from_before_the_share_was_void_does_not_take_away_the_newer_o
     assert cut.asked == [(SharePlace(topic, 0),)] * 2
 
 
+def test_a_share_that_is_asked_for_in_two_masterships_counts_once(
+    node: LiveNode, topic: bytes
+) -> None:
+    kept, key = admissions_of(node), ShareKey("g", topic, 0)
+
+    def ask_twice() -> int:
+        for epoch in (7, 8):
+            assert kept.of(key, LeaderEpoch(epoch)) is None
+        return kept._asked
+
+    assert node.call(ask_twice) == 1
+    assert node.until(lambda: not kept._queues)
+    assert node.call(lambda: kept._asked) == 0
+
+
 def test_no_more_shares_are_asked_for_at_a_time_than_the_bound(
     node: LiveNode, topic: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

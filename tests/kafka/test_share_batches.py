@@ -80,6 +80,11 @@ def test_a_transaction_that_is_aborted_later_begins_where_it_does() -> None:
     assert look(data, 0, [AbortedTransaction(7, 0)]).absent == [(1, 3)]
 
 
+def test_of_an_aborted_batch_only_what_is_wanted_is_absent() -> None:
+    data = [stored(0, 10, producer_id=7, attributes=TRANSACTIONAL)]
+    assert look(data, 4, [AbortedTransaction(7, 0)]).absent == [(4, 10)]
+
+
 def test_control_batches_are_known_by_their_attribute_alone() -> None:
     unknown = stored(0, producer_id=7, attributes=TRANSACTIONAL | CONTROL)
     assert look([unknown, stored(1)], 0, ()).absent == [(0, 1)]
@@ -102,3 +107,5 @@ def test_a_large_range_ends_with_the_first_batch_that_makes_it_large_enough() ->
     found = ranges_of([(0, 100)], [1] * 100, ends, 6)
     assert found == [Acquired(0, 7, 1), Acquired(8, 99, 1)]
     assert ranges_of([(2, 8)], [1] * 6, ends, 6) == [Acquired(2, 7, 1)]
+    just = ranges_of([(0, 100)], [1] * 100, [6, 12, 100], 6)
+    assert just == [Acquired(0, 5, 1), Acquired(6, 11, 1), Acquired(12, 99, 1)]

@@ -59,6 +59,19 @@ def test_a_session_belongs_to_the_connection_that_used_it_last() -> None:
     assert (len(sessions), ended) == (0, [session])
 
 
+def test_a_request_that_is_refused_leaves_the_session_to_its_connection() -> None:
+    sessions, ended = table()
+    first, second = HandClient(), HandClient()
+    assert isinstance(sessions.open("g", "m", first, PLACES), ShareSession)
+    for epoch in (0, 2, 7):
+        refusal = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        assert sessions.use("g", "m", epoch, second) is refusal
+    second.is_closed = True
+    sessions.expire(0)
+    assert (len(sessions), ended) == (1, [])
+    assert isinstance(sessions.use("g", "m", 1, first), ShareSession)
+
+
 def test_partitions_that_are_added_and_forgotten_are_counted() -> None:
     sessions, _ = table()
     session = opened(sessions)

@@ -118,6 +118,14 @@ def test_tokens_allow_a_burst_that_is_paid_for_afterwards() -> None:
     assert bucket.is_idle(10_000_000)
 
 
+def test_who_has_spent_all_tokens_may_still_owe_once() -> None:
+    bucket = TokenBucket(1)
+    assert bucket.take(11, 0)
+    assert bucket.tokens(0) == 0
+    assert bucket.take(3, 0)
+    assert not bucket.take(1, 0)
+
+
 def test_tokens_are_owed_by_who_is_not_refused() -> None:
     bucket = TokenBucket(1)
     bucket.owe(30, 0)

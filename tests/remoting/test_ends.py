@@ -38,3 +38,19 @@ def test_a_new_master_does_not_tell_an_end_before_it_knows_what_was_confirmed() 
     told = other.answer(other.send(RequestCode.GET_MAX_OFFSET, place))
     assert told is not None
     assert told.fields == {"offset": "1"}
+
+
+def test_a_new_master_tells_the_end_once_all_before_its_mastership_is_confirmed() -> None:
+    cluster = Cluster(2)
+    cluster.create("events")
+    master, other = remotings(cluster)
+    master.send(RequestCode.SEND_MESSAGE_V2, sent("events", n=SET), b"body")
+    cluster.replicate()
+    cluster.lead(1)
+    member = other.node.member
+    member.acknowledge(BrokerId(0), member.epoch_start)  # and nothing of the mastership itself
+    assert member.confirm_position == member.epoch_start
+    place = {"topic": "events", "queueId": 0, "bname": SET}
+    told = other.answer(other.send(RequestCode.GET_MAX_OFFSET, place))
+    assert told is not None
+    assert told.fields == {"offset": "1"}

@@ -15,6 +15,7 @@ from penstock.record.build import Record
 from penstock.remoting.ids import NOT_ADDRESSABLE, located, locator_of
 from penstock.remoting.later.group_topics import retry_group, stored_name
 from penstock.remoting.later.retries import Failed, again, dead_letter, retry_level
+from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import Message
@@ -202,8 +203,8 @@ def test_a_record_of_a_kafka_producer_can_be_sent_back(cluster: Cluster) -> None
 
 def test_a_message_in_the_middle_of_a_batch_is_the_one_that_comes_again(cluster: Cluster) -> None:
     remote, _ = remotings(cluster)
-    for n in range(3):
-        remote.send(SEND, sent("events", {"UNIQ_KEY": f"ID{n}"}, n=SET), b"%d" % n)
+    body = encode_batch([BatchedMessage(n, b"%d" % n, "") for n in range(3)])
+    remote.send(RequestCode.SEND_BATCH_MESSAGE, sent("events", n=SET, m=True), body)
     cluster.replicate()
     message = remote.pull("events")[1]
     send_back(cluster, remote, message, delayLevel=1)

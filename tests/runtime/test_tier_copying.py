@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -221,6 +222,49 @@ def test_what_is_missing_where_the_store_was_away_comes_later_and_it_is_left_alo
         is_away = False
         await node.has_copied()
         await node.check_at_rest()
+        await node.end()
+
+    run(story)
+
+
+def test_each_pause_after_a_failure_is_twice_as_long_as_the_one_before() -> None:
+    async def story() -> None:
+        log, begun = log_of(3), list[float]()
+        log.build_s = 0
+        log.error = PlatformError("a damaged file")
+        build = log.build
+
+        async def noted(plan: Plan) -> Image:
+            begun.append(asyncio.get_running_loop().time())
+            return await build(plan)
+
+        log.build = noted  # type: ignore[method-assign]
+        node = Node(log, SyncingJournal(), Bucket())
+        await asyncio.sleep(30)
+        pauses = [after - before for before, after in pairwise(begun[:5])]
+        assert pauses == pytest.approx([0.5, 1, 2, 4], rel=0.2)
+        await node.end()
+
+    run(story)
+
+
+def test_a_knock_while_a_round_ends_is_heard() -> None:
+    async def story() -> None:
+        node = Node(log_of(3), SyncingJournal(), Bucket())
+        due, knocked = node.copying._metadata.due, list[None]()
+
+        async def due_and_knocked() -> Any:
+            found = await due()
+            if not knocked and node.metadata.manifest(KEYS[0]).end_offset:
+                knocked.append(None)
+                node.log.logs[KEYS[0]].extend(batch(at, epoch=1) for at in range(3, 6))
+                node.copying.knock()
+            return found
+
+        node.copying._metadata.due = due_and_knocked  # type: ignore[method-assign]
+        await asyncio.sleep(CONFIG.pause_ms / 1000 - 1)
+        assert len(knocked) == 1
+        assert node.counters.objects == 2, "it has not waited for the end of its pause"
         await node.end()
 
     run(story)

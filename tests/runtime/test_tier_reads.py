@@ -92,6 +92,9 @@ def test_a_client_with_less_room_gets_the_first_batches_of_what_is_ready() -> No
         chunk = world.fetch(0, bytes_max=2 * size + 1)
         assert chunk is not None
         assert (chunk.size, chunk.next_offset) == (2 * size, 2)
+        just = world.fetch(0, bytes_max=3 * size)
+        assert just is not None
+        assert (just.size, just.next_offset) == (3 * size, 3)
         least = world.fetch(0, bytes_max=1)
         assert least is not None
         assert (least.size, least.next_offset) == (size, 1)
@@ -169,6 +172,45 @@ def test_another_mastership_reads_nothing_for_the_one_before() -> None:
         assert world.fetch(3) is None, "it begins anew"
         await world.over()
         assert world.fetch(3) is not None
+
+    run(story())
+
+
+def test_who_needs_all_of_the_room_has_it_once_nobody_else_does() -> None:
+    async def story() -> None:
+        room, order = ByteRoom(10), []
+
+        async def take(size: int) -> None:
+            async with room.room(size):
+                order.append(size)
+
+        async with room.room(1):
+            tasks = [asyncio.ensure_future(take(size)) for size in (10, 50, 3)]
+            await asyncio.sleep(0)
+            assert order == []
+        async with asyncio.timeout(10):
+            await asyncio.gather(*tasks)
+        assert order == [10, 50, 3]
+        assert room.held == 0
+
+    run(story())
+
+
+def test_what_was_granted_to_one_who_is_cancelled_goes_to_the_next() -> None:
+    async def story() -> None:
+        room = ByteRoom(10)
+
+        async def take() -> None:
+            async with room.room(10):
+                pass
+
+        async with room.room(10):
+            first, second = (asyncio.ensure_future(take()) for _ in range(2))
+            await asyncio.sleep(0)
+        first.cancel()  # it has the room, and does not know
+        async with asyncio.timeout(10):
+            await asyncio.gather(first, second, return_exceptions=True)
+        assert (first.cancelled(), second.cancelled(), room.held) == (True, False, 0)
 
     run(story())
 

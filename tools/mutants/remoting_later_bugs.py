@@ -97,6 +97,11 @@ MUTANTS = (
         "another message of the batch is sent back than the one that failed",
         (
             "remoting/handlers/send_back.py",
+            "    part = Part(int(read.wanted.fetch_offset), 1, 1)\n",
+            "    part = Part(0, 1, 1)\n",
+        ),
+        (
+            "remoting/handlers/send_back.py",
             "            if one.offset == offset:\n",
             "            if one.offset <= offset:\n",
         ),
