@@ -19,6 +19,7 @@ from penstock.grpc.inflating import NotGzip, TooLarge, inflate
 from penstock.grpc.metadata import read_head
 from penstock.grpc.methods.not_served import NAMES
 from penstock.grpc.statuses import GrpcStatus
+from penstock.grpc.transport import GrpcConnection
 from tests.grpc.raw import RawCall
 from tests.grpc.served import METADATA, Caller, message, running_grpc_node
 from tests.live_node import ANSWER_SECONDS, LiveNode
@@ -280,6 +281,12 @@ def test_a_stream_hands_over_few_messages_of_a_frame(served) -> None:
             assert told == {"grpc-status": str(int(status))}
 
 
+def _time_is_over(connection: GrpcConnection) -> None:
+    """Requests that have begun to come ought to be whole by now."""
+    for stream in connection.core.streams:
+        stream.due_ms = 0
+
+
 def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, served) -> None:
     node, address = served
     port = node.node._rocketmq.grpc
@@ -294,6 +301,8 @@ def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, s
             assert not node.call(starved._transport.is_reading)
             beat = service.HeartbeatRequest(client_type=definition.PRODUCER)
             assert caller.call("Heartbeat", beat).status.code == OK
+        assert port.starved  # nobody reads that the client has left
+        node.call(lambda: _time_is_over(starved))
         assert node.until(lambda: not port.starved and port.bytes_now == 0)
     finally:
         node.call(lambda: port.use_memory(before))
