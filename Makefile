@@ -11,7 +11,8 @@ SIM_ALL = rm -rf build/sim && mkdir -p build/sim && \
 	PYTHONHASHSEED=1 $(SIM) --seeds $(SIM_SEEDS) --campaign build/sim/first.json && \
 	PYTHONHASHSEED=2 $(SIM) --seeds $(SIM_AGAIN) --covering --campaign build/sim/again.json --like build/sim/first.json
 CODE := src simulator tests tools demo harness benchmarks reliability
-PYTEST := $(BIN)/python -m pytest -q --durations 10
+# Tests run in another order each time, and draw other values, unless ORDER=n says which.
+PYTEST := $(BIN)/python -m pytest -q --durations 10 $(if $(ORDER),--randomly-seed=$(ORDER) --hypothesis-seed=$(ORDER))
 
 # Without stored byte code each process that starts compiles all modules that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -40,7 +41,7 @@ demo: setup java ## the main job on real input; INPUT=path takes another file or
 
 test: setup java test-unit test-process ## all tests except those with other Kafka clients
 
-test-unit: $(STAMP) ## tests without real processes and Spark
+test-unit: $(STAMP) ## tests without real processes and Spark; ORDER=n repeats the order of a run
 	$(PYTEST) -n 2 --dist worksteal -m "not process and not spark and not compat"
 
 test-process: $(STAMP) ## tests with real processes, and with Spark

@@ -64,6 +64,15 @@ def dispose_of(loop: asyncio.AbstractEventLoop, processes: Iterable[Process]) ->
         asyncio._set_running_loop(None)  # noqa: SLF001
 
 
+def leave_unbegun(task: SimTask) -> None:
+    """Close what a `finally` block makes a task of: nobody runs it, and Python would complain.
+
+    It has no `finally` blocks of its own yet, so that no context is needed.
+    """
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  asyncio's name
+    cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+
+
 def _close(task: SimTask) -> None:
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  asyncio's name
     coroutine = cast("Coroutine[Any, Any, Any]", task.get_coro())

@@ -23,7 +23,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, TypeVar
 
-from simulator.kernel.disposal import dispose_of, silenced, tasks_of
+from simulator.kernel.disposal import dispose_of, leave_unbegun, silenced, tasks_of
 from simulator.kernel.handles import SimFuture, SimHandle, SimTask
 from simulator.kernel.loop_network import LoopNetwork
 from simulator.kernel.network import Network
@@ -385,7 +385,10 @@ def _make_task(
 ) -> SimTask:
     assert isinstance(loop, SimLoop)
     process = process_of(context) or loop.kernel
-    return SimTask(coro, loop=loop, serial=loop.next_serial(), process=process, context=context)
+    task = SimTask(coro, loop=loop, serial=loop.next_serial(), process=process, context=context)
+    if loop.is_over:
+        leave_unbegun(task)
+    return task
 
 
 def _setter(function: Callable[[Any], None], value: Any) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches, iter_records
-from tests.live_node import LiveNode, RawClient, running_node
+from tests.live_node import UNTIL_SECONDS, LiveNode, RawClient, running_node
 from tests.record.batches import batch as batch_around
 
 CODECS = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
@@ -234,7 +234,7 @@ def test_files_go_with_retention_and_reading_what_is_gone_is_out_of_range(tmp_pa
         assert len(fetch(client, "short", max_bytes=60_000).records) == len(record)
         before = log_bytes(tmp_path)
         node.call(node.node.housekeeping.apply_retention)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + UNTIL_SECONDS
         while log_bytes(tmp_path) > before / 2 and time.monotonic() < deadline:
             gone = fetch(client, "short", max_bytes=60_000).error_code
             assert gone in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}

@@ -14,7 +14,7 @@ from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import encode_request
 from penstock.runtime.io.memory import FreeLists
-from tests.live_node import LiveNode, RawClient
+from tests.live_node import UNTIL_SECONDS, LiveNode, RawClient
 
 
 async def until_all_wait() -> None:
@@ -170,7 +170,7 @@ def test_memory_is_given_back_when_a_long_request_has_gone(
     assert len(encode_request(ApiKey.METADATA, 12, wanted)) > LET_GO_BYTES
     assert not freed.is_set()
     assert len(client.ask(ApiKey.METADATA, 12, wanted).topics) == 6_000
-    assert freed.wait(30)
+    assert freed.wait(UNTIL_SECONDS)
 
 
 def test_what_groups_have_left_behind_is_not_looked_through_for_memory(node: LiveNode) -> None:

@@ -31,7 +31,8 @@ from penstock.cli.output import moment
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 SASL_PORT = free_port()
-USERS = ("bob", "carol", "eve")
+USERS = ("bob", "carol", "dave", "eve")
+"""dave is of the test of slices alone: its rows are of what it does, whatever ran before."""
 RECORDS = 5
 FOLD_MS = 1000
 SOON_SECONDS = 60
@@ -200,9 +201,9 @@ def test_the_slice_of_a_time_has_what_was_done_then_and_nothing_else(node: NodeP
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     stamped = NewTopic("s", 1, 1, config={"message.timestamp.type": "LogAppendTime"})
     admin.create_topics([stamped])["s"].result(UNTIL_SECONDS)
-    allow(admin, "bob", TOPIC, "s", AclOperation.ALL)
+    allow(admin, "dave", TOPIC, "s", AclOperation.ALL)
     times: list[tuple[int, int]] = []
-    producer = Producer(client_of("bob"))
+    producer = Producer(client_of("dave"))
     producer.produce("s", b"v", on_delivery=lambda _, message: times.append(message.timestamp()))
     assert producer.flush(UNTIL_SECONDS) == 0
     ((_, appended_ms),) = times
@@ -223,7 +224,7 @@ def test_the_slice_of_a_time_has_what_was_done_then_and_nothing_else(node: NodeP
     assert (batch["requests"], batch["records"], batch["errors"]) == (1, 1, 0)
 
     def of_requests(rows: list[Any]) -> list[Any]:
-        whole = ("produce", "", "User:bob")
+        whole = ("produce", "", "User:dave")
         return [row for row in rows if (row["operation"], row["topic"], row["principal"]) == whole]
 
     (whole,) = of_requests(rows)

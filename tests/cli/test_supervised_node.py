@@ -2,19 +2,22 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.waiting import UNTIL_SECONDS, until
 from penstock.cli.machine.plan import MachinePlan, PlannedNode
 from penstock.cli.machine.rolling import in_step
 from penstock.cli.machine.supervised_node import Patience, SupervisedNode
 from penstock.node.settings.settings import NodeSettings
 
 QUICK = Patience(pause_s=0.02, pause_s_max=0.05, stop_s=0.3, page_s=0.1, poll_s=0.01)
-SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+PATIENT = Patience(pause_s=60, stop_s=UNTIL_SECONDS, page_s=0.1, poll_s=0.01)
+SLEEPS = "import time; time.sleep(600)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {}; time.sleep(600)"
 
 
 class Node(SupervisedNode):
@@ -28,12 +31,6 @@ class Node(SupervisedNode):
 
     def _command(self) -> list[str]:
         return [sys.executable, "-S", "-c", self.code]
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(15):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def test_a_node_that_fails_is_tried_again_with_growing_pauses(
@@ -76,27 +73,28 @@ def test_a_node_that_gets_no_process_is_tried_again(
 
 
 def test_a_node_is_ended_and_killed_where_it_does_not_listen(
-    capfd: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    async def run(code: str) -> int:
-        node = Node(code)
+    is_deaf = tmp_path / "is-deaf"
+
+    async def run(code: str, patience: Patience, is_up: Callable[[], bool]) -> int:
+        node = Node(code, patience)
         life = asyncio.create_task(node.keep_running())
-        await until(lambda: node.is_running)
+        await until(lambda: node.is_running and is_up())
         assert node.may_be_silent
-        await asyncio.sleep(0.5)
         await node.stop()
-        assert not node.is_running or life.done() or await asyncio.wait({life}, timeout=5)
         return await life
 
-    assert asyncio.run(run(SLEEPS)) == -15
+    assert asyncio.run(run(SLEEPS, PATIENT, lambda: True)) == -15
     assert capfd.readouterr().err == ""
-    assert asyncio.run(run(DEAF)) == -9
+    deaf = DEAF.format(f"open({str(is_deaf)!r}, 'w')")
+    assert asyncio.run(run(deaf, QUICK, is_deaf.exists)) == -9
     assert "node 7 did not end within 0.3 s: killed" in capfd.readouterr().err
 
 
 def test_a_node_that_begins_anew_waits_for_no_pause_once(capfd: pytest.CaptureFixture[str]) -> None:
     async def run() -> None:
-        node = Node(SLEEPS, Patience(pause_s=60, stop_s=5, page_s=0.1, poll_s=0.01))
+        node = Node(SLEEPS, PATIENT)
         life = asyncio.create_task(node.keep_running())
         await until(lambda: node.is_running)
         node.code = "raise SystemExit(3)"

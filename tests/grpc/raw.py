@@ -31,12 +31,17 @@ class RawCall:
         method: str = "POST",
         content_type: str = "application/grpc",
         client_id: str = "",
+        deadline: str = "",
     ) -> dict[str, str]:
-        """Call; return the status of an answer, and of gRPC where there is one."""
+        """Call; return the status of an answer, and of gRPC where there is one.
+
+        `deadline` is told to the node, as `500m`; this side has none.
+        """
         stream_id = self._h2.get_next_available_stream_id()
         headers = {":method": method, ":scheme": "http", ":path": path, ":authority": "x"}
         headers |= {"content-type": content_type, "te": "trailers"}
         headers |= {"x-mq-client-id": client_id} if client_id else {}
+        headers |= {"grpc-timeout": deadline} if deadline else {}
         self._h2.send_headers(stream_id, list(headers.items()))
         self._h2.send_data(stream_id, body, end_stream=True)
         told: dict[str, str] = {}

@@ -19,6 +19,7 @@ from penstock.grpc.inflating import NotGzip, TooLarge, inflate
 from penstock.grpc.metadata import read_head
 from penstock.grpc.methods.not_served import NAMES
 from penstock.grpc.statuses import GrpcStatus
+from penstock.grpc.transport import GrpcConnection
 from tests.grpc.raw import RawCall
 from tests.grpc.served import METADATA, Caller, message, running_grpc_node
 from tests.live_node import ANSWER_SECONDS, LiveNode
@@ -209,15 +210,18 @@ def head(timeout: bytes) -> list[tuple[bytes, bytes]]:
 
 def test_a_call_that_is_not_done_by_its_deadline_ends_then(caller: Caller, served) -> None:
     """Its message is kept back; that it is confirmed later changes nothing."""
-    node, _ = served
+    node, address = served
     sending = node.call(lambda: node.node._rocketmq.grpc.front.sending)
     kept: list[Any] = []
     sending.add = lambda hosted, sent: kept.append(sent)
+    asked = service.SendMessageRequest(messages=[message("t")]).SerializeToString()
+    whole = struct.pack(">BI", 0, len(asked)) + asked
     try:
-        code, _ = refused(caller.send, message("t"), timeout=0.5)
+        with closing(RawCall(address)) as raw:
+            told = raw.call(f"{SERVICE}SendMessage", whole, client_id="c", deadline="500m")
     finally:
         del sending.add
-    assert code == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert told == {"grpc-status": str(int(GrpcStatus.DEADLINE_EXCEEDED))}
     port = node.node._rocketmq.grpc
     assert port is not None
 
@@ -280,6 +284,12 @@ def test_a_stream_hands_over_few_messages_of_a_frame(served) -> None:
             assert told == {"grpc-status": str(int(status))}
 
 
+def _time_is_over(connection: GrpcConnection) -> None:
+    """Requests that have begun to come ought to be whole by now."""
+    for stream in connection.core.streams:
+        stream.due_ms = 0
+
+
 def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, served) -> None:
     node, address = served
     port = node.node._rocketmq.grpc
@@ -294,6 +304,8 @@ def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, s
             assert not node.call(starved._transport.is_reading)
             beat = service.HeartbeatRequest(client_type=definition.PRODUCER)
             assert caller.call("Heartbeat", beat).status.code == OK
+        assert port.starved  # nobody reads that the client has left
+        node.call(lambda: _time_is_over(starved))
         assert node.until(lambda: not port.starved and port.bytes_now == 0)
     finally:
         node.call(lambda: port.use_memory(before))

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.waiting import UNTIL_SECONDS
 from reliability.faults import switchboard
 from reliability.faults.switchboard import INSIDE, OUTSIDE, Switchboard
 
-PATIENCE_SECONDS = 10.0
 NAMES = {os.getpid(): "dialler"}
 
 
@@ -19,14 +19,14 @@ NAMES = {os.getpid(): "dialler"}
 def board() -> Iterator[socket.socket]:
     """Yield a listener that a switchboard stands before."""
     with socket.create_server((INSIDE, 0)) as listener:
-        listener.settimeout(PATIENCE_SECONDS)
+        listener.settimeout(UNTIL_SECONDS)
         with Switchboard({listener.getsockname()[1]: "listener"}, lambda: NAMES):
             yield listener
 
 
 def dial(listener: socket.socket) -> socket.socket:
     address = (OUTSIDE, listener.getsockname()[1])
-    return socket.create_connection(address, PATIENCE_SECONDS)
+    return socket.create_connection(address, UNTIL_SECONDS)
 
 
 def test_the_process_that_dials_is_found_by_both_ports() -> None:
@@ -43,15 +43,15 @@ def test_while_it_looks_who_dials_everything_else_passes(monkeypatch: pytest.Mon
     def slow(port: int, to: int, names: object) -> str:
         del port, to, names
         asked.set()
-        may_go_on.wait(2 * PATIENCE_SECONDS)
+        may_go_on.wait(2 * UNTIL_SECONDS)
         return "dialler"
 
     with board() as listener, dial(listener) as first:
         accepted, _ = listener.accept()
         monkeypatch.setattr(switchboard, "_owner", slow)
-        accepted.settimeout(PATIENCE_SECONDS)
+        accepted.settimeout(UNTIL_SECONDS)
         with accepted, dial(listener):
-            assert asked.wait(PATIENCE_SECONDS)
+            assert asked.wait(UNTIL_SECONDS)
             first.sendall(b"there")
             assert accepted.recv(5) == b"there"
             may_go_on.set()

@@ -19,7 +19,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import produce_fields
 from tests.kafka.test_produce_fetch import create
-from tests.live_node import LiveNode, RawClient
+from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
 
 PARTITIONS = 1_200
 VERSION = 12
@@ -245,7 +245,7 @@ def no_places(node: LiveNode) -> Iterator[None]:
     yield
     node.call(over.set)
     for one in held:
-        one.result(30)
+        one.result(ANSWER_SECONDS)
 
 
 def test_a_client_that_goes_while_its_long_fetch_waits_for_a_place_is_no_error(

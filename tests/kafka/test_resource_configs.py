@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
 from penstock.protocol.api_keys import ApiKey
@@ -130,7 +130,7 @@ def test_topics_that_say_nothing_go_by_it_at_once(node: LiveNode, client: RawCli
     ]
     assert describe(client, TOPIC, "own")["retention.ms"].value == "9"
     hosted = node.broker.partitions.by_name
-    assert wait_until(lambda: hosted[b"one"].settings.retention_ms == 77, 5)
+    assert wait_until(lambda: hosted[b"one"].settings.retention_ms == 77, UNTIL_SECONDS)
     assert hosted[b"own"].settings.retention_ms == 9
 
 
@@ -156,7 +156,8 @@ def test_settings_of_the_node_go_by_it_at_once(node: LiveNode, client: RawClient
     assert (configs, expirations) == ({12345}, {5000})
     asked = {"topics": [{"topic_id": None, "name": "made"}], "allow_auto_topic_creation": True}
     assert wait_until(
-        lambda: client.ask(ApiKey.METADATA, 12, asked).topics[0].error_code == Code.NONE, 5
+        lambda: client.ask(ApiKey.METADATA, 12, asked).topics[0].error_code == Code.NONE,
+        UNTIL_SECONDS,
     )
 
 

@@ -81,7 +81,7 @@ def test_an_error_that_was_heard_is_waited_with_and_ends_once_the_group_knows(
     assert part_of(member.open(0, max_wait=ms(60_000))).error_code == UNKNOWN
     began = time.monotonic()
     assert part_of(member.fetch(max_wait=ms(500))).error_code == UNKNOWN
-    assert time.monotonic() - began >= 0.5
+    assert time.monotonic() - began >= 0.499  # timers round to a millisecond
     subscribe(node, "t")
     # A refusal is kept for a second, and a fetch that waits with it is not woken.
     assert wait_until(lambda: ranges(member.fetch(max_wait=ms(500))) == [Range(0, 0, 1)], 60)

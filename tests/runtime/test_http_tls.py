@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_port
+from harness.waiting import UNTIL_SECONDS
 from penstock.net.errors import CloseKind
 from penstock.net.tls.handshakes import HANDSHAKE_TICKS
 from penstock.runtime.io import http_tls
@@ -89,7 +90,7 @@ class Served:
             await asyncio.sleep(0.002)
 
     async def until_closed(self, opened: socket.socket) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(UNTIL_SECONDS):
             assert await asyncio.get_running_loop().sock_recv(opened, 1) == b""
 
 

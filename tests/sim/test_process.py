@@ -1,6 +1,7 @@
 """Simulated processes: start, stop, kill, power, pause."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator
 
@@ -151,6 +152,32 @@ def test_what_a_process_holds_at_the_end_of_a_run_can_do_no_harm_later() -> None
         await asyncio.sleep(1)
 
     assert not simulate(1, story).failures
+
+
+def test_tasks_that_finally_blocks_make_after_the_run_are_missed_by_nobody() -> None:
+    kept: list[asyncio.Task[None]] = []
+    ran: list[str] = []
+
+    async def work() -> None:
+        ran.append("too late")
+
+    async def main(_process: Process) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            kept.append(asyncio.create_task(work()))
+
+    async def story(simulation: Simulation) -> None:
+        process = simulation.start("h", "p", main)
+        simulation.start("h", "q", main)
+        await asyncio.sleep(1)
+        process.kill()
+
+    assert not simulate(1, story).failures
+    assert len(kept) == 2
+    kept.clear()
+    gc.collect()  # Python complains here of a coroutine that nobody awaited
+    assert not ran
 
 
 def test_descriptors_that_a_killed_process_had_open_are_closed_when_the_run_is_over() -> None:

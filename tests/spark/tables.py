@@ -6,9 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from harness.waiting import wait_until
-
-CLOSED_WITHIN_SECONDS = 10.0
+from harness.waiting import UNTIL_SECONDS, wait_until
 
 
 def read_table(kind: str, path: Path) -> pa.Table:
@@ -38,7 +36,7 @@ def held_open(directory: Path) -> list[str]:
     Delta's library reads on threads of its own. One that nobody waits for any longer closes its
     file when its read ends, so a file counts when it is still open at the deadline.
     """
-    wait_until(lambda: not _open_now(directory), CLOSED_WITHIN_SECONDS)
+    wait_until(lambda: not _open_now(directory), UNTIL_SECONDS)
     return _open_now(directory)
 
 

@@ -18,7 +18,6 @@ from penstock.net.tls.doors import Door
 from tests.net.asking import LONG_FAREWELL, WORD, ask, served
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, frame, run
 
-GONE_SECONDS = 20.0
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
 
@@ -95,7 +94,7 @@ def test_a_crowd_that_comes_in_one_turn_keeps_nobody_out(loop: str) -> None:
                 stats = ports.listener.stats
                 assert stats.refused == {}
                 # Who has given way is gone at once, and not by the clock, which stands still.
-                await until(lambda: stats.connections <= 8, GONE_SECONDS)
+                await until(lambda: stats.connections <= 8)
 
     run(scenario(), loop)
 
