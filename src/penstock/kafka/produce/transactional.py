@@ -29,8 +29,14 @@ from penstock.kafka.produce.pending import TOPIC_ID_VERSION
 from penstock.kafka.transactions.verified import ASKED_MAX, AskedAgain, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
-from penstock.protocol.produce import ProduceRequest
-from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
+from penstock.protocol.produce import PartitionData, ProduceRequest
+from penstock.record.batch import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
 from penstock.transactions.messages import Producer
 
 ADDING_VERSION = 12
@@ -47,6 +53,18 @@ _OLD_CLIENTS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 """Producers retry a batch after NOT_ENOUGH_REPLICAS, and not all of them after these."""
+
+
+def before_transactional(memory: memoryview, parts: list[PartitionData]) -> list[PartitionData]:
+    """Return the parts before the first whose batch is of a transaction; all if none is.
+
+    Who names no transactional id has no permission for one, and might write into the transaction
+    that another producer has open. Source: `RequestUtils.hasTransactionalRecords`.
+    """
+    for place, (_, _, start, end) in enumerate(parts):
+        if end - start >= BATCH_HEADER_BYTES and memory[start + ATTRIBUTES_AT] & TRANSACTIONAL:
+            return parts[:place]
+    return parts
 
 
 class Waiting(NamedTuple):

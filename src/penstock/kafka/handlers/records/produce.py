@@ -15,18 +15,21 @@ Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors),
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
-from penstock.broker.access import Operation, Resource
-from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
-from penstock.broker.errors import InvalidAcks
+from penstock.broker.access import Operation
+from penstock.broker.append.append import append_batch, partition_of
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.audited import note_produced
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import hosted_topics, refusal
+from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
-from penstock.kafka.produce.refusals import finish_without_answer, refused
+from penstock.kafka.produce.refusals import finish_without_answer, refusal_of_all, refused
 from penstock.kafka.produce.refused_batches import Refusal
-from penstock.kafka.produce.transactional import TransactionalProduce, told_again
+from penstock.kafka.produce.transactional import (
+    TransactionalProduce,
+    before_transactional,
+    told_again,
+)
 from penstock.kafka.produce.unprepared import (
     BATCHES_HERE,
     Appended,
@@ -54,7 +57,7 @@ def handle_frame(
 ) -> None:
     """Append and park. Raises WireError for a request that cannot be parsed."""
     request = parse_produce_request(frame, header.body_at, header.api_version)
-    error = _refusal_of_all(context, request)
+    error = refusal_of_all(context, request, frame)
     if error is not None:
         _refuse_all(context, header, request, reply, error)
     elif request.transactional_id is None:
@@ -153,10 +156,10 @@ def handle_run(
 
     Processes the first of them, as many as go to one replica set: a failure of another set must not
     affect these. `owe(count)` returns the reply for those that were processed. None is processed if
-    a worker has to prepare the first: it is handled again alone.
+    a worker has to prepare the first, or it is of a transaction: it is handled again alone.
     """
     header, acks, timeout_ms, requests = run
-    parts = [request.part for request in requests]
+    parts = before_transactional(memory, [request.part for request in requests])
     version = header.api_version
     answers, members, has_errors = _append(context, version, memory, parts, acks, is_one_set=True)
     if not answers:
@@ -219,14 +222,6 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
 
 def _wait_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, 0), WAIT_MS_MAX)
-
-
-def _refusal_of_all(context: RequestContext, request: ProduceRequest) -> PlatformError | None:
-    """Return why no batch may be taken; None if they may be looked at."""
-    if not ACKS_ALL <= request.acks <= 1:
-        return InvalidAcks(request.acks)
-    name = request.transactional_id
-    return None if name is None else refusal(context, _WRITE, Resource.TRANSACTIONAL_ID, name)
 
 
 def _refuse_all(
