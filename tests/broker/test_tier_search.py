@@ -23,10 +23,11 @@ def newest(told: Found | None) -> Found | None:
     rules = SimpleNamespace(bounds=READER_BOUNDS)
     world.hosted.topic = SimpleNamespace(local=object(), rules=rules)
     tier: Any = SimpleNamespace(manifest=lambda *_: world.manifest, reads=world.reads)
+    client: Any = SimpleNamespace(has_gone=lambda: False)
     found: list[tuple[Found | None, PlatformError | None]] = []
 
     async def story() -> None:
-        search = TierSearch(world.hosted, MAX_TIMESTAMP, lambda: False, tier)
+        search = TierSearch(world.hosted, MAX_TIMESTAMP, client, tier)
         search.newest(lambda *one: found.append(one), told, None)
         await world.over()
 

@@ -96,7 +96,7 @@ MUTANTS = (
         AREA,
         "another message of the batch is sent back than the one that failed",
         (
-            "remoting/handlers/send_back.py",
+            "remoting/handlers/at_place.py",
             "    part = Part(int(read.wanted.fetch_offset), 1, 1)\n",
             "    part = Part(0, 1, 1)\n",
         ),

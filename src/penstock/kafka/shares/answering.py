@@ -1,4 +1,4 @@
-"""Answers what coordinators of share groups ask of the master of the data (coordinator/calls/shares.py).
+"""Answers what coordinators of share groups ask of the master of the data (calls/shares.py).
 
 Source: Kafka `ShareCoordinatorService` (initializeState, readStateSummaries, deleteState), which
 keeps the state elsewhere.
