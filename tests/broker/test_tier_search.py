@@ -23,7 +23,7 @@ def newest(told: Found | None) -> Found | None:
     rules = SimpleNamespace(bounds=READER_BOUNDS)
     world.hosted.topic = SimpleNamespace(local=object(), rules=rules)
     tier: Any = SimpleNamespace(manifest=lambda *_: world.manifest, reads=world.reads)
-    client: Any = SimpleNamespace(has_gone=lambda: False)
+    client: Any = SimpleNamespace(has_gone=lambda: False, client_host="host")
     found: list[tuple[Found | None, PlatformError | None]] = []
 
     async def story() -> None:
