@@ -10,6 +10,7 @@ from penstock.base.ids import Offset
 from penstock.broker.errors import TierUnavailable
 from penstock.broker.tier.view import TierChunk, TierClient
 from penstock.replica.replica_set import Role
+from penstock.runtime.tier import reads
 from penstock.runtime.tier.byte_room import ByteRoom
 from penstock.runtime.tier.reads import RemoteReads
 from penstock.storage.errors import OffsetOutOfRange
@@ -195,5 +196,43 @@ def test_room_for_bytes_is_given_in_order_and_comes_back_when_who_waits_is_cance
         first.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert room.held == 0
+
+    run(story())
+
+
+def test_a_gap_before_the_next_record_is_passed_over_and_one_up_to_the_end_is_told() -> None:
+    world = World()
+    (first,) = put(world.bucket, name(8), [Part(ONE, [batch(0), batch(12)])])
+    (last,) = put(world.bucket, name(9), [Part(ONE, [batch(13), batch(30)])])
+    world.manifest = manifest_of([first, last._replace(end_offset=20)])
+
+    async def story() -> None:
+        for offset in (5, 15):
+            assert world.fetch(offset) is None
+        await world.over()
+        behind, nothing = world.fetch(5), world.fetch(15)
+        assert behind is not None
+        assert nothing is not None
+        assert (behind.first_offset, behind.next_offset, bytes(behind.data)) == (12, 13, batch(12))
+        assert (nothing.first_offset, nothing.next_offset, nothing.size) == (15, 20, 0)
+        assert world.reads.counters.read_failures == 0
+
+    run(story())
+
+
+def test_answers_without_records_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "READY_BYTES_MAX", 3 * reads.READY_COSTS)
+    world = World()
+    (only,) = put(world.bucket, name(9), [Part(ONE, [batch(0), batch(30)])])
+    world.manifest = manifest_of([only._replace(end_offset=20)])
+
+    async def story() -> None:
+        for offset in (5, 6, 7, 8):
+            world.fetch(offset)
+            await world.over()
+        assert world.fetch(5) is None, "the oldest one was let go"
+        for offset in (7, 8):
+            assert world.fetch(offset) is not None
+        await world.over()
 
     run(story())

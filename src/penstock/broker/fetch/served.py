@@ -71,13 +71,20 @@ def has_records(
 def find_records(
     broker: Broker, read: PartitionRead, limit: int, position: Position, client: TierClient
 ) -> Chunk | NeedsDisk | None:
-    """Return the records that `has_records` has told of; None: the tier is still read for them."""
+    """Return the records that `has_records` has told of; None: the tier is still read for them.
+
+    Offsets without records are passed over; what follows them may be in the log.
+    """
     hosted, offset = read.hosted, read.wanted.fetch_offset
     assert hosted is not None
-    if offset < hosted.log.log_start_offset:
+    while offset < hosted.log.log_start_offset:
         if broker.tier is None:
             raise TierUnavailable(NO_STORE)
-        return broker.tier.reads.fetch(client, hosted, offset, limit)
+        chunk = broker.tier.reads.fetch(client, hosted, offset, limit)
+        if chunk is None or chunk.size:
+            return chunk
+        offset = Offset(chunk.next_offset)
+    read.begins_at = offset
     found = broker.read_ahead.take(hosted.log, offset, limit, position)
     if found is None:
         found = hosted.member.log.read(hosted.log, offset, limit, position)

@@ -34,7 +34,7 @@ from penstock.runtime.tier.byte_room import ByteRoom
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.stores.port import Examine, TimestampHit
 from penstock.tier.config import TierConfig
-from penstock.tier.errors import NotInTier, TierError
+from penstock.tier.errors import TierError
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.port import ObjectStore
 from penstock.tier.read.counters import ReadCounters
@@ -46,6 +46,8 @@ WAITING_PER_PLACE = 16
 """Reads that wait for each one that may be in progress; more are put off."""
 READY_BYTES_MAX = 32 << 20
 """Of answers that are ready: some of the largest that are read at once."""
+READY_COSTS = 1 << 10
+"""Bytes that each of them counts for besides, so that their number has a bound, too."""
 PAUSE_MS, PAUSE_MS_MAX = 100, 2_000
 """Between two tries; each is twice as long as the one before."""
 SEARCHES_MAX = 1
@@ -188,9 +190,9 @@ class RemoteReads:
     def _keep_ready(self, place: _Place, chunk: TierChunk) -> None:
         """Keep an answer for who asks next; the newest one always, however large it is."""
         self._ready[place] = chunk
-        self._ready_bytes += chunk.size
+        self._ready_bytes += chunk.size + READY_COSTS
         while self._ready_bytes > READY_BYTES_MAX and len(self._ready) > 1:
-            self._ready_bytes -= self._ready.popitem(last=False)[1].size
+            self._ready_bytes -= self._ready.popitem(last=False)[1].size + READY_COSTS
 
     async def _in_time(self, make: Callable[[], Awaitable[T]]) -> T:
         """Try until it works or the time is over. Raises TierUnavailable, and what is final."""
@@ -234,11 +236,9 @@ class RemoteReads:
         if offset < start:
             raise OffsetOutOfRange(offset, start, log.log_end_offset)
         found = await self.reader.read(manifest, key, offset, most)
-        if not found.batches:
-            raise NotInTier(key, offset)
+        if not found.batches:  # a gap up to the tier's end: what comes next is on the disk
+            return TierChunk([], (offset, found.next_offset), [])
         first = read_header(found.batches[0]).base_offset
-        if first > offset:
-            raise NotInTier(key, offset)
         aborted = await self.reader.aborted(manifest, offset, found.next_offset)
         if aborted is None:
             raise TierUnavailable(f"what was aborted at offset {offset} is not copied yet")
