@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.log_world import World as Time
 from penstock.base.ids import Offset
 from penstock.broker.errors import TierUnavailable
 from penstock.broker.tier.view import TierChunk, TierClient
@@ -13,10 +14,11 @@ from penstock.replica.replica_set import Role
 from penstock.runtime.tier import reads
 from penstock.runtime.tier.byte_room import ByteRoom
 from penstock.runtime.tier.reads import RemoteReads
+from penstock.runtime.tier.told import ToldRuns
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.tier.config import TierConfig
 from simulator.kernel.object_store import Bucket, ModelledStore
-from tests.extents.files import Part, batch, key
+from tests.extents.files import CLUSTER, Part, batch, key
 from tests.tier.objects import change, file_at, manifest_of, name, put
 from tests.tier.store_contract import run
 
@@ -27,6 +29,8 @@ class World:
     """A partition of which the tier has [0, 20) in two runs, and the disks nothing below 20."""
 
     def __init__(self, **settings: int) -> None:
+        caller: Any = None
+        self.clock = Time()
         self.bucket = Bucket()
         self.runs = []
         for at in (0, 10):
@@ -44,6 +48,7 @@ class World:
             lambda *_: self.manifest,
             TierConfig(**{"read_ms": 400, **settings}),  # type: ignore[arg-type]
             raise_start=self._never,
+            told=ToldRuns(caller, self.clock, CLUSTER),
             spawn=lambda _, work: self.tasks.append(asyncio.ensure_future(work)),
         )
 

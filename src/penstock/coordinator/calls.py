@@ -59,6 +59,7 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.tier_calls import TierRunsRequest, TierRunsResponse
 
 NO_TOPIC_ID = bytes(16)
 
@@ -187,8 +188,10 @@ PositionAnswer = PositionResponse | GroupPositionsResponse
 PieceQuestion = BatchesRequest | ExtentRequest
 PieceAnswer = BatchesResponse | ExtentResponse
 OfGroups = PositionQuestion | GroupQuestion
-Question = MarkersRequest | VerifyRequest | ShareQuestion | PieceQuestion | OfGroups
-Answer = MarkersResponse | VerifyResponse | ShareAnswer | PieceAnswer | PositionAnswer
+OfLogs = PieceQuestion | TierRunsRequest
+Question = MarkersRequest | VerifyRequest | ShareQuestion | OfLogs | OfGroups
+OfLogsAnswer = PieceAnswer | TierRunsResponse
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | OfLogsAnswer | PositionAnswer
 
 
 class Caller(Protocol):
@@ -234,6 +237,10 @@ class Caller(Protocol):
     async def ask(
         self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
     ) -> GroupPositionsResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: TierRunsRequest, *, timeout_ms: int
+    ) -> TierRunsResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -250,6 +257,8 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
+        case TierRunsRequest(), TierRunsResponse():
+            return answer.is_known or not answer.runs
         case _:
             return _is_of_groups(question, answer) or _is_piece(question, answer)
 

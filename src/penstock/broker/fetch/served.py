@@ -14,7 +14,7 @@ from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
-from penstock.broker.tier.reach import NO_STORE, first_offset
+from penstock.broker.tier.reach import NO_STORE, first_offset, is_tiered
 from penstock.broker.tier.view import TierClient, TierView
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
@@ -53,6 +53,8 @@ def has_records(
     is_slave = member.role is not Role.MASTER
     read.high_watermark = end
     start = first_offset(hosted, tier)
+    if is_slave and is_tiered(hosted):
+        start = None if tier is None else tier.reads.told_start(hosted)
     read.log_start_offset = NO_OFFSET if start is None else start
     offset = wanted.fetch_offset
     if is_slave and selector is not None:
@@ -62,8 +64,9 @@ def has_records(
     if read.epoch_end is not None:
         read.diverging = diverging(read.epoch_end, wanted)
         read.is_told = read.diverging is not None
-    elif selector is not None and not is_slave and offset >= log.log_start_offset:
-        read.preferred = selector.preferred(hosted, offset)
+    elif selector is not None and not is_slave:
+        is_there = offset >= log.log_start_offset or start is not None
+        read.preferred = selector.preferred(hosted, offset) if is_there else NO_PREFERENCE
         read.is_told = read.preferred != NO_PREFERENCE
     return offset < readable and not read.is_told
 

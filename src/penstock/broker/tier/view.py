@@ -85,6 +85,9 @@ class TierReads(Protocol):
         read has failed for the length of its time budget, or what else stands against it.
         """
 
+    def told_start(self, hosted: HostedPartition) -> Offset | None:
+        """Return where a partition begins whose slave this node is; None: not told yet."""
+
     def search(
         self,
         hosted: HostedPartition,

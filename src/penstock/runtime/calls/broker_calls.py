@@ -41,6 +41,7 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.tier_calls import TierRunsRequest, TierRunsResponse
 from penstock.net.peer import PeerLink
 from penstock.runtime.calls.client import AskedBroker, OwnBroker
 from penstock.runtime.calls.ports import CallPorts, CallStats
@@ -102,6 +103,10 @@ class BrokerCalls:
     async def ask(
         self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
     ) -> GroupPositionsResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: TierRunsRequest, *, timeout_ms: int
+    ) -> TierRunsResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

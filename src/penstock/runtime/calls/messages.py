@@ -45,6 +45,12 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.tier_calls import (
+    RUNS_BYTES_MAX,
+    RUNS_MAX,
+    TierRunsRequest,
+    TierRunsResponse,
+)
 from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MalformedPeerMessage, MessageCodec
 
@@ -110,6 +116,8 @@ _BOUNDS: dict[type, Bounds] = {
     GroupPositionsRequest: Bounds(4 << 10),
     GroupPositionsResponse: Bounds(FRAME_BYTES_MAX, {"positions": POSITIONS_MAX}),
     DeleteGroupRequest: Bounds(4 << 10),
+    TierRunsRequest: Bounds(4 << 10),
+    TierRunsResponse: Bounds(RUNS_BYTES_MAX + (4 << 10), {"runs": RUNS_MAX}),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -128,6 +136,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         10: FetchPositionRequest,
         11: GroupPositionsRequest,
         12: DeleteGroupRequest,
+        13: TierRunsRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -138,6 +147,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         135: ExtentResponse,
         136: PositionResponse,
         137: GroupPositionsResponse,
+        138: TierRunsResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -183,7 +193,7 @@ def check(message: CallMessage) -> None:
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)
-    elif isinstance(message, PieceQuestion | PositionQuestion):
+    elif isinstance(message, PieceQuestion | PositionQuestion | TierRunsRequest):
         ids = (message.topic_id,)
     elif isinstance(message, GroupPositionsResponse):
         ids = (one.topic_id for one in message.positions)

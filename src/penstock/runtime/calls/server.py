@@ -42,6 +42,7 @@ from penstock.coordinator.share_calls import (
     ShareLeaveRequest,
     ShareSummaryRequest,
 )
+from penstock.coordinator.tier_calls import TierRunsRequest
 from penstock.net.peer import PeerFrameTooLarge, PeerLink
 from penstock.runtime.calls.incoming import read_frames
 from penstock.runtime.calls.messages import (
@@ -68,6 +69,7 @@ Q = TypeVar(
     FetchPositionRequest,
     GroupPositionsRequest,
     DeleteGroupRequest,
+    TierRunsRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 
