@@ -1,6 +1,9 @@
-"""A consumer that reads from a slave, whose disk is freed of what it was to read next."""
+"""Consumers that read from slaves what only the store has: from the beginning, while the disk is
+freed of what they were to read next, and while their master dies.
+"""
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from harness.waiting import wait_until
+from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import TOPIC, settings
 from tests.integration.test_tier_failover import Copied, until
 from tests.integration.test_tier_reads import is_freed
@@ -31,7 +35,7 @@ class Racked(Copied):
     """Each member in a rack of its own, all of which are read from."""
 
     def settings_of(self, peer_id: int) -> dict[str, dict[str, object]]:
-        own = settings(self.store.url)
+        own = settings(self.store.url, lease_ms=300_000, grace_ms=301_000)
         own["broker"]["slave_reads"] = "rack"
         own["node"] = {"rack": f"r{peer_id}"}
         return own
@@ -53,28 +57,78 @@ def free(bootstrap: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result()
 
 
+def reads_of(copied: Copied, peer_id: int) -> float:
+    return metric(copied.layout.nodes[peer_id], "penstock_tier_reads_total")
+
+
+class Reader:
+    """A consumer in the rack of a slave, which has to find every record where it asks for it."""
+
+    def __init__(self, copied: Copied, slave: int) -> None:
+        own = {"bootstrap.servers": copied.layout.bootstrap, "group.id": "g", **LITTLE}
+        own |= {"client.rack": f"r{slave}", "auto.offset.reset": "error"}
+        self._copied = copied
+        self._consumer = Consumer(own)
+        self._consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        self.got: list[int | None] = []
+
+    def take(self, count: int) -> None:
+        """Read until there are so many records in all."""
+        done = partial(self._has, count)
+        assert wait_until(done, 120), (len(self.got), self.got[-1:], self._copied.layout.tails())
+
+    def _has(self, count: int) -> bool:
+        for message in self._consumer.consume(1, 0.5):
+            assert message.error() is None, message.error()
+            self.got.append(message.offset())
+        return len(self.got) >= count
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def freed(copied: Copied) -> tuple[int, int]:
+    """Have the disks keep nothing of what is written; return the master, and one of its slaves."""
+    copied.produce()
+    copied.produce()
+    master = copied.master(via=1)
+    free(copied.layout.bootstrap)
+    until(partial(is_freed, copied.layout.nodes[master], len(copied.values)), copied)
+    return master, next(one for one in (1, 2, 3) if one != master)
+
+
 def test_it_goes_on_without_a_gap_and_is_not_reset(copied: Racked) -> None:
     copied.produce()
     master = copied.master(via=1)
     slave = next(one for one in (1, 2, 3) if one != master)
-    own = {"bootstrap.servers": copied.layout.bootstrap, "group.id": "g", **LITTLE}
-    own |= {"client.rack": f"r{slave}", "auto.offset.reset": "latest"}
-    consumer = Consumer(own)
-    got: list[int | None] = []
-
-    def take(count: int) -> bool:
-        for message in consumer.consume(1, 0.5):
-            assert message.error() is None, message.error()
-            got.append(message.offset())
-        return len(got) >= count
-
-    try:
-        consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        assert wait_until(partial(take, FIRST), 120), copied.layout.tails()
+    with closing(Reader(copied, slave)) as reader:
+        reader.take(FIRST)
         copied.produce()
         free(copied.layout.bootstrap)
         until(partial(is_freed, copied.layout.nodes[master], len(copied.values)), copied)
-        assert wait_until(partial(take, len(copied.values)), 120), (len(got), got[-1:])
-    finally:
-        consumer.close()
-    assert got == list(range(len(copied.values)))
+        reader.take(len(copied.values))
+    assert reader.got == list(range(len(copied.values)))
+    assert reads_of(copied, slave) > 0
+
+
+def test_history_comes_from_the_store_through_the_slave_alone(copied: Racked) -> None:
+    master, slave = freed(copied)
+    with closing(Reader(copied, slave)) as reader:
+        reader.take(len(copied.values))
+    assert reader.got == list(range(len(copied.values)))
+    assert reads_of(copied, slave) > 0
+    assert reads_of(copied, master) == 0
+
+
+def test_a_slave_goes_on_with_history_while_its_master_dies_and_under_the_next_one(
+    copied: Racked,
+) -> None:
+    master, slave = freed(copied)
+    with closing(Reader(copied, slave)) as reader:
+        reader.take(FIRST)
+        before = reads_of(copied, slave)
+        assert before > 0
+        copied.layout.nodes[master].kill()
+        reader.take(len(copied.values))
+    assert reader.got == list(range(len(copied.values)))
+    assert reads_of(copied, slave) > before

@@ -1,11 +1,12 @@
 """What a broker asks another one: answers, bounds, time-outs, itself."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.coordinator.calls.asking import (
     BrokerNotReached,
     Caller,
@@ -41,6 +42,12 @@ from penstock.coordinator.calls.shares import (
     ShareSummary,
     ShareSummaryRequest,
     ShareSummaryResponse,
+)
+from penstock.coordinator.calls.tier import (
+    RUNS_BYTES_MAX,
+    RUNS_MAX,
+    TierRunsRequest,
+    TierRunsResponse,
 )
 from penstock.coordinator.calls.transactions import (
     PARTITIONS_MAX,
@@ -89,6 +96,35 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
             assert len(two.links) == 1, "all calls to a broker share a link"
 
     run(scenario())
+
+
+def test_what_slaves_ask_of_the_tier_is_answered_over_a_link() -> None:
+    where = TierRunsRequest(
+        replica_set_id=3, leader_epoch=LeaderEpoch(4), topic_id=16 * b"i", partition=5, offset=6
+    )
+
+    async def scenario() -> None:
+        async with pair() as (one, two):
+
+            async def tell(question: TierRunsRequest) -> TierRunsResponse:
+                assert replace(question, correlation=0) == where
+                return TierRunsResponse(
+                    is_known=True, start_offset=7, lease_ms=8, runs=(b"one", b"two")
+                )
+
+            two.calls.server.serve(TierRunsRequest, tell)
+            told = await one.calls.ask(TWO, where, timeout_ms=AMPLE_MS)
+            assert (told.is_known, told.start_offset, told.lease_ms) == (True, 7, 8)
+            assert told.runs == (b"one", b"two")
+
+    run(scenario())
+    check(where)
+    with pytest.raises(MalformedPeerMessage):
+        check(replace(where, topic_id=15 * b"i"))
+    with pytest.raises(CallTooLarge):
+        encode(TierRunsResponse(is_known=True, runs=(RUNS_MAX + 1) * (b"",)))
+    with pytest.raises(CallTooLarge):
+        encode(TierRunsResponse(is_known=True, runs=((RUNS_BYTES_MAX + (5 << 10)) * b"x",)))
 
 
 def test_what_share_groups_ask_is_answered_over_a_link() -> None:

@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 
+from harness.log_world import World as Time
 from penstock.base.ids import Offset
 from penstock.broker.errors import TierUnavailable
 from penstock.broker.tier.view import TierChunk, TierClient
 from penstock.replica.replica_set import Role
+from penstock.runtime.tier import reads
 from penstock.runtime.tier.byte_room import ByteRoom
 from penstock.runtime.tier.fair_places import FairPlaces, Tickets
 from penstock.runtime.tier.reads import WAITING_PER_PLACE, RemoteReads
+from penstock.runtime.tier.told import ToldRuns
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.tier.config import TierConfig
 from simulator.kernel.object_store import Bucket, ModelledStore
-from tests.extents.files import Part, batch, key
+from tests.extents.files import CLUSTER, Part, batch, key
 from tests.tier.objects import change, file_at, manifest_of, name, put
 from tests.tier.store_contract import run
 
@@ -27,6 +30,8 @@ class World:
     """A partition of which the tier has [0, 20) in two runs, and the disks nothing below 20."""
 
     def __init__(self, **settings: int) -> None:
+        caller: Any = None
+        self.clock = Time()
         self.bucket = Bucket()
         self.runs = []
         for at in (0, 10):
@@ -44,6 +49,7 @@ class World:
             lambda *_: self.manifest,
             TierConfig(**{"read_ms": 400, **settings}),  # type: ignore[arg-type]
             raise_start=self._never,
+            told=ToldRuns(caller, self.clock, CLUSTER),
             spawn=lambda _, work: self.tasks.append(asyncio.ensure_future(work)),
         )
 
@@ -270,6 +276,26 @@ def test_an_address_with_many_connections_leaves_room_for_the_reads_of_others() 
     run(story())
 
 
+def test_a_gap_before_the_next_record_is_passed_over_and_one_up_to_the_end_is_told() -> None:
+    world = World()
+    (first,) = put(world.bucket, name(8), [Part(ONE, [batch(0), batch(12)])])
+    (last,) = put(world.bucket, name(9), [Part(ONE, [batch(13), batch(30)])])
+    world.manifest = manifest_of([first, last._replace(end_offset=20)])
+
+    async def story() -> None:
+        for offset in (5, 15):
+            assert world.fetch(offset) is None
+        await world.over()
+        behind, nothing = world.fetch(5), world.fetch(15)
+        assert behind is not None
+        assert nothing is not None
+        assert (behind.first_offset, behind.next_offset, bytes(behind.data)) == (12, 13, batch(12))
+        assert (nothing.first_offset, nothing.next_offset, nothing.size) == (15, 20, 0)
+        assert world.reads.counters.read_failures == 0
+
+    run(story())
+
+
 def test_a_newcomer_does_not_wait_for_the_slow_reads_of_another_address() -> None:
     async def story() -> None:
         places, order = FairPlaces(3, 100), []
@@ -341,3 +367,21 @@ def test_searches_of_one_address_leave_turns_to_others() -> None:
     refused = [host for host, found in ends if isinstance(found, TierUnavailable)]
     assert refused == ["other", "greedy"]
     assert [host for host, found in ends if found == 0] == ["greedy", "other", "greedy"]
+
+
+def test_answers_without_records_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "READY_BYTES_MAX", 3 * reads.READY_COSTS)
+    world = World()
+    (only,) = put(world.bucket, name(9), [Part(ONE, [batch(0), batch(30)])])
+    world.manifest = manifest_of([only._replace(end_offset=20)])
+
+    async def story() -> None:
+        for offset in (5, 6, 7, 8):
+            world.fetch(offset)
+            await world.over()
+        assert world.fetch(5) is None, "the oldest one was let go"
+        for offset in (7, 8):
+            assert world.fetch(offset) is not None
+        await world.over()
+
+    run(story())

@@ -10,6 +10,7 @@ READING = "spark/tier/reading.py"
 READER = "tier/read/reader.py"
 MANIFEST = "tier/metadata/manifest.py"
 CLIENT = "client/tier.py"
+RUNS = "tier/metadata/run_bytes.py"
 STORE = "spark/tier/store.py"
 PIECES = ("tests/spark/test_tier_pieces.py",)
 TOLD = ("tests/client/test_tier.py",)
@@ -253,7 +254,7 @@ MUTANTS = (
         AREA,
         "a gap between runs that a leader tells is a gap in the rows",
         (
-            CLIENT,
+            RUNS,
             "        one.end_offset == other.first_offset\n",
             "        one.end_offset <= other.first_offset\n",
         ),

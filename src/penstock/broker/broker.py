@@ -28,6 +28,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.denials import Denials
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
+from penstock.broker.fetch.sent_away import SentAway
 from penstock.broker.fetch.short_fetches import ShortFetches
 from penstock.broker.fetch.wakes import Wakes
 from penstock.broker.idle_keys import IdleKeys
@@ -136,6 +137,7 @@ class Broker:
         self.long_places = LongPlaces()
         self.look_ups = LookUps(scheduler, clock)
         self.fetch_partitions = FetchPartitions()
+        self.sent_away = SentAway(clock)
         self.short_fetches = ShortFetches(scheduler)
 
     def follow(self, image: ClusterImage) -> None:

@@ -68,7 +68,7 @@ class BrokerConfig:
     slave_reads: SlaveReads = SlaveReads.OFF
     """Whether slaves serve consumers, and which: off (none), rack (those in the slave's rack, by
     client.rack and node.rack), lag (those further behind than the page cache is expected to reach).
-    Use the same value on all brokers."""
+    What only the object store has slaves read from there. Use the same value on all brokers."""
 
     slave_read_memory_percent: Annotated[int, Ge(1), Le(95)] = 40
     """Share of the machine's memory that is expected to hold the newest records (RocketMQ: 40).

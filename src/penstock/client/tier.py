@@ -6,8 +6,6 @@ the last of them. Permission to read the topic is needed, as for a fetch.
 Source: DescribeProducers 0 with fields of our own (protocol/own_fields.py); docs/adr/0154.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from penstock.client.cluster import Cluster, check_code
@@ -16,7 +14,7 @@ from penstock.client.errors import MalformedAnswer, UnsupportedByBroker
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.own_fields import TierState
 from penstock.tier.metadata.manifest import Run
-from penstock.tier.metadata.run_bytes import decode_run
+from penstock.tier.metadata.run_bytes import are_in_sequence, decode_run
 
 PLACE_FIELDS = 3
 CLUSTER_ID_BYTES = 16
@@ -83,19 +81,8 @@ def _part(connection: Connection, answer: Any, told: Any) -> TierPart:
         runs = tuple(decode_run(cluster_id, bytes(run)) for run in told.tier_runs)
     except ValueError as error:
         raise MalformedAnswer(connection.address, str(error)) from error
-    if not _is_sequence(runs):
+    if not are_in_sequence(runs):
         raise MalformedAnswer(connection.address, "runs of the tier that do not follow each other")
     place = StorePlace(*store)
     bounds = int(told.tier_start), int(told.tier_end)
     return TierPart(TierState.KNOWN, place, int(answer.tier_lease_ms), *bounds, runs)
-
-
-def _is_sequence(runs: Sequence[Run]) -> bool:
-    """Whether runs are of one partition, and each begins where the one before ends."""
-    if any(not run.first_offset < run.end_offset <= run.entry.end_offset for run in runs):
-        return False
-    return all(
-        one.end_offset == other.first_offset
-        and one.entry.topic_partition == other.entry.topic_partition
-        for one, other in pairwise(runs)
-    )

@@ -393,7 +393,7 @@ class FetchOperation:
                 self._loads_open += 1
                 end = read.found_end_offset()
                 told = partial(self._on_aborted, read)
-                find_aborted(read.hosted, read.wanted.fetch_offset, end, told, self._turn)
+                find_aborted(read.hosted, read.begins_at, end, told, self._turn)
         self._loads_open -= 1
         if self._loads_open and not are_records_kept:
             self._keep(self._found)

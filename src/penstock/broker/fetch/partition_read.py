@@ -48,6 +48,7 @@ class PartitionRead:
 
     __slots__ = (
         "aborted",
+        "begins_at",
         "buffers",
         "diverging",
         "epoch_end",
@@ -106,6 +107,8 @@ class PartitionRead:
         self.log_start_offset = -1
         self.log: PartitionLog | None = None
         """The log that was read."""
+        self.begins_at = self.wanted.fetch_offset
+        """Where the log was read: behind the fetch offset if there are no records up to there."""
         self.size = 0
         self.buffers: Sequence[memoryview] = ()
         self.is_cold = False
@@ -149,7 +152,7 @@ class PartitionRead:
         Retention, a client or the copying of a master's log may have taken it away. None if it is
         still there.
         """
-        log, offset = self.log, self.wanted.fetch_offset
+        log, offset = self.log, self.begins_at
         if log is None or self.hosted is None or log is not self.hosted.log:
             return NotMaster("the log was opened anew while it was read")
         if offset < log.log_start_offset:

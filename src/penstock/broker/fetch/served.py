@@ -14,7 +14,7 @@ from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
-from penstock.broker.tier.reach import NO_STORE, first_offset
+from penstock.broker.tier.reach import NO_STORE, first_offset, is_tiered
 from penstock.broker.tier.view import TierClient, TierView
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
@@ -53,6 +53,8 @@ def has_records(
     is_slave = member.role is not Role.MASTER
     read.high_watermark = end
     start = first_offset(hosted, tier)
+    if is_slave and is_tiered(hosted):
+        start = None if tier is None else tier.reads.told_start(hosted)
     read.log_start_offset = NO_OFFSET if start is None else start
     offset = wanted.fetch_offset
     if is_slave and selector is not None:
@@ -62,8 +64,9 @@ def has_records(
     if read.epoch_end is not None:
         read.diverging = diverging(read.epoch_end, wanted)
         read.is_told = read.diverging is not None
-    elif selector is not None and not is_slave and offset >= log.log_start_offset:
-        read.preferred = selector.preferred(hosted, offset)
+    elif selector is not None and not is_slave:
+        is_there = offset >= log.log_start_offset or start is not None
+        read.preferred = selector.preferred(hosted, offset) if is_there else NO_PREFERENCE
         read.is_told = read.preferred != NO_PREFERENCE
     return offset < readable and not read.is_told
 
@@ -71,13 +74,20 @@ def has_records(
 def find_records(
     broker: Broker, read: PartitionRead, limit: int, position: Position, client: TierClient
 ) -> Chunk | NeedsDisk | None:
-    """Return the records that `has_records` has told of; None: the tier is still read for them."""
+    """Return the records that `has_records` has told of; None: the tier is still read for them.
+
+    Offsets without records are passed over; what follows them may be in the log.
+    """
     hosted, offset = read.hosted, read.wanted.fetch_offset
     assert hosted is not None
-    if offset < hosted.log.log_start_offset:
+    while offset < hosted.log.log_start_offset:
         if broker.tier is None:
             raise TierUnavailable(NO_STORE)
-        return broker.tier.reads.fetch(client, hosted, offset, limit)
+        chunk = broker.tier.reads.fetch(client, hosted, offset, limit)
+        if chunk is None or chunk.size:
+            return chunk
+        offset = Offset(chunk.next_offset)
+    read.begins_at = offset
     found = broker.read_ahead.take(hosted.log, offset, limit, position)
     if found is None:
         found = hosted.member.log.read(hosted.log, offset, limit, position)

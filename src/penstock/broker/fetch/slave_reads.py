@@ -15,10 +15,14 @@ the replica sets of this broker. The offset below which a partition's records ar
 looked up when the log has grown by a sixteenth of it; a slightly old value favours the master.
 
     at a slave, offset is          answer
-    below the log start            OFFSET_OUT_OF_RANGE; where the object store may have it
-                                   NOT_LEADER_OR_FOLLOWER: the consumer returns to the master
+    below the log start            OFFSET_OUT_OF_RANGE; where the object store may have it records
+                                   from there. Without tier.url NOT_LEADER_OR_FOLLOWER: the consumer
+                                   returns to the master
     up to the own end              records up to the own confirm position, else a wait
     above the own end              OFFSET_NOT_AVAILABLE: the slave lags, or the offset is wrong
+
+What only the store has is read by slaves, too (ADR 0162): with `lag` all of it, with `rack` by the
+member in the consumer's rack. Who comes back from a slave unserved is not sent there again soon.
 
 Source: KIP-392; Kafka `RackAwareReplicaSelector`; RocketMQ `accessMessageInMemoryMaxRatio` (40 %).
 Departure: lag as a reason, and slaves refuse unless slave reads are enabled.
@@ -26,10 +30,10 @@ Departure: lag as a reason, and slaves refuse unless slave reads are enabled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.base.ids import Offset, Position
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
 from penstock.broker.fetch.partition_read import NO_PREFERENCE
@@ -47,13 +51,17 @@ if TYPE_CHECKING:
 LOOK_UP_FRACTION = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicaSelector:
-    """The choice for one consumer; for requests that can name a preferred read replica (v11+)."""
+    """The choice for one request, whose version can name a preferred read replica (v11+)."""
 
     broker: Broker
     rack: str
     """The consumer's rack; empty if unknown."""
+    client: object
+    """The connection of the consumer."""
+    _chosen: dict[TopicPartition, int] = field(default_factory=dict)
+    """For what only the tier has, as the same request may look at a partition again."""
 
     def check_slave(self, hosted: HostedPartition, offset: int) -> None:
         """Check that this slave can answer for `offset`.
@@ -63,21 +71,40 @@ class ReplicaSelector:
         member, log = hosted.member, hosted.log
         if member.role is not Role.SLAVE:
             raise NotMaster("this broker follows no master now")
+        start: Offset | None = log.log_start_offset
         if offset < log.log_start_offset and is_tiered(hosted):
-            raise NotMaster("what only the object store has is read from the master")
-        if offset < log.log_start_offset:
-            raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+            tier = self.broker.tier
+            if tier is None:
+                raise NotMaster("what only the object store has is read from the master")
+            start = tier.reads.told_start(hosted)
+        if start is not None and offset < start:
+            raise OffsetOutOfRange(offset, start, log.log_end_offset)
         if offset > log.log_end_offset:
             raise OffsetNotAvailable(f"this slave's log ends at {log.log_end_offset}")
 
     def preferred(self, hosted: HostedPartition, offset: int) -> int:
         """Return the broker that the consumer is to read from, -1 for the master."""
+        if offset < hosted.log.log_start_offset:
+            return self._preferred_for_tier(hosted, offset)
         is_wanted = bool(self.rack)
         if self.broker.config.slave_reads == SlaveReads.LAG:
             is_wanted = is_far_behind(hosted, offset, self._trusted_bytes())
         if not is_wanted:
             return NO_PREFERENCE
         return self._choose(hosted)
+
+    def _preferred_for_tier(self, hosted: HostedPartition, offset: int) -> int:
+        """Return who is to read the store: what it has is far behind, and costs whoever reads."""
+        key = hosted.log.topic_partition
+        if key not in self._chosen:
+            is_wanted = bool(self.rack) or self.broker.config.slave_reads == SlaveReads.LAG
+            chosen = self._choose(hosted) if is_wanted else NO_PREFERENCE
+            if chosen != NO_PREFERENCE and not self.broker.sent_away.may_send(
+                self.client, key, offset
+            ):
+                chosen = NO_PREFERENCE
+            self._chosen[key] = chosen
+        return self._chosen[key]
 
     def _choose(self, hosted: HostedPartition) -> int:
         image = self.broker.metadata

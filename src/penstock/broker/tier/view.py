@@ -30,7 +30,10 @@ class TierChunk(Chunk):
         offsets: tuple[int, int],
         aborted: list[tuple[int, int]],
     ) -> None:
-        """`offsets`: of the first batch, and behind the last one."""
+        """`offsets`: of the first batch, and behind the last one.
+
+        Without batches: the offset that was asked for, and up to where there are no records.
+        """
         buffers, size = batches, sum(map(len, batches))
         if len(buffers) > 1 and size < PIECE_BYTES_MIN * len(buffers):
             buffers = [memoryview(b"".join(buffers))]
@@ -80,12 +83,16 @@ class TierReads(Protocol):
     def fetch(
         self, client: TierClient, hosted: HostedPartition, offset: Offset, bytes_max: int
     ) -> TierChunk | None:
-        """Return batches from `offset` on; None: not now.
+        """Return batches from `offset` on, the first of them perhaps behind a gap; None: not now.
 
+        A chunk without batches tells of a gap up to its `next_offset`, which is further on.
         They are read then, unless there is no room for it; the client is woken, and asks again. A
         client that does not come back finds them there for a while. Raises TierUnavailable once a
         read has failed for the length of its time budget, or what else stands against it.
         """
+
+    def told_start(self, hosted: HostedPartition) -> Offset | None:
+        """Return where a partition begins whose slave this node is; None: not told yet."""
 
     def search(
         self,

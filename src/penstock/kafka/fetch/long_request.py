@@ -178,7 +178,7 @@ async def _answer(
         await broker.turns.next()
         reads += find(context, wanted[at : at + SLICE], answer.version)
     consumer = Consumer(
-        selector_of(broker, answer.version, request.rack_id),
+        selector_of(broker, answer.version, request.rack_id, answer.connection),
         answer.has_session,
         turn=partial(broker.look_ups.ask, answer.connection),
         tier=TierClient(answer.connection, fetch.on_changed),

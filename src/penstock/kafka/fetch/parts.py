@@ -57,11 +57,11 @@ def find(
     return reads
 
 
-def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | None:
+def selector_of(broker: Broker, version: int, rack: str, client: object) -> ReplicaSelector | None:
     """Return a selector if the request version can name a preferred read replica."""
     if version < RACK_VERSION or broker.config.slave_reads == SlaveReads.OFF:
         return None
-    return ReplicaSelector(broker, rack)
+    return ReplicaSelector(broker, rack, client)
 
 
 def session_of(

@@ -13,7 +13,7 @@ from penstock.node.apply_settings import share_config
 from penstock.node.control_plane import ProcessPorts
 from penstock.node.coordinators.groups import start_groups
 from penstock.node.coordinators.shares import start_shares
-from penstock.node.coordinators.tier import start_tier
+from penstock.node.coordinators.tier import TierParts, start_tier
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.object_store import OpenStore
@@ -81,5 +81,5 @@ def start_coordinators(parts: CoordinatorParts) -> list[Hook]:
         desk=parts.desk,
         on_unreadable=parts.on_unreadable,
     )
-    place = parts.cluster_id, ports, parts.open_store
-    return start_tier(broker, settings.tier, *place, on_unreadable=parts.on_unreadable)
+    tier = TierParts(settings.tier, parts.cluster_id, ports, parts.open_store, calls)
+    return start_tier(broker, tier, parts.on_unreadable)

@@ -35,6 +35,7 @@ from penstock.coordinator.calls.shares import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.coordinator.calls.tier import TierRunsRequest, TierRunsResponse
 from penstock.coordinator.calls.transactions import (
     MarkersRequest,
     MarkersResponse,
@@ -84,6 +85,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     10: FetchPositionRequest,
     11: GroupPositionsRequest,
     12: DeleteGroupRequest,
+    13: TierRunsRequest,
     128: Unserved,
     129: StillThere,
     130: MarkersResponse,
@@ -94,6 +96,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     135: ExtentResponse,
     136: PositionResponse,
     137: GroupPositionsResponse,
+    138: TierRunsResponse,
 }
 
 CALL_CODEC = MessageCodec[Message](

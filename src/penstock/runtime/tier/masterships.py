@@ -24,12 +24,14 @@ from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.tier.places import TierPlaces
 from penstock.broker.tier.source import TierSource
 from penstock.broker.tier.view import CopyStanding, TierPlace, TierReads
+from penstock.coordinator.calls.asking import Caller
 from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
 from penstock.runtime.tier.freeing import Freeing
 from penstock.runtime.tier.reads import RemoteReads
+from penstock.runtime.tier.told import ToldRuns
 from penstock.tier.config import TierConfig
 from penstock.tier.copies.copier import Copier
 from penstock.tier.copies.counters import CopyCounters
@@ -59,10 +61,11 @@ log = logging.getLogger("penstock.tier")
 
 
 class TierStore(NamedTuple):
-    """The store of a cluster."""
+    """The store of a cluster, and how masters are asked what is in it."""
 
     cluster_id: bytes
     store: ObjectStore
+    caller: Caller
 
 
 class _Mastership:
@@ -113,7 +116,7 @@ class TierMasterships:
     ) -> None:
         self._broker = broker
         self._coordinator = coordinator
-        self._cluster_id, self._store = target
+        self._cluster_id, self._store, caller = target
         self._config = config
         lease_ms = config.lease_ms
         self.place = TierPlace(
@@ -126,7 +129,12 @@ class TierMasterships:
         self._capabilities: Capabilities | None = None
         self.reads: TierReads
         self.reads = reads = RemoteReads(
-            self._store, self.manifest, config, raise_start=self._raise_start, spawn=spawn
+            self._store,
+            self.manifest,
+            config,
+            raise_start=self._raise_start,
+            spawn=spawn,
+            told=ToldRuns(caller, broker.clock, self._cluster_id),
         )
         self._retention_clock = RetentionClock(broker.clock)
         self._freeing = Freeing(

@@ -32,10 +32,11 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.runtime.tier.byte_room import ByteRoom
 from penstock.runtime.tier.fair_places import FairPlaces, Tickets
+from penstock.runtime.tier.told import FRESH_MS, Known, ToldRuns
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.stores.port import Examine, TimestampHit
 from penstock.tier.config import TierConfig
-from penstock.tier.errors import NotInTier, TierError
+from penstock.tier.errors import LostObject, TierError
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.port import ObjectStore
 from penstock.tier.read.counters import ReadCounters
@@ -47,6 +48,8 @@ WAITING_PER_PLACE = 16
 """Reads that wait for each one that may be in progress; more are put off."""
 READY_BYTES_MAX = 32 << 20
 """Of answers that are ready: some of the largest that are read at once."""
+READY_COSTS = 1 << 10
+"""Bytes that each of them counts for besides, so that their number has a bound, too."""
 PAUSE_MS, PAUSE_MS_MAX = 100, 2_000
 """Between two tries; each is twice as long as the one before."""
 SEARCHES_MAX = 1
@@ -108,7 +111,10 @@ class RemoteReads:
         *,
         raise_start: RaiseStart,
         spawn: Spawn,
+        told: ToldRuns,
     ) -> None:
+        """`told`: of partitions whose slave this node is; `manifest_of` knows those it leads."""
+        self._told = told
         self._manifest_of = manifest_of
         self._config = config
         self._raise_start = raise_start
@@ -120,7 +126,8 @@ class RemoteReads:
         """What is being read, and whom to wake."""
         self._failures = _Failures()
         self._of_client: Counter[int] = Counter()
-        self._ready: OrderedDict[_Place, TierChunk] = OrderedDict()
+        self._ready: OrderedDict[_Place, tuple[TierChunk, int]] = OrderedDict()
+        """Until when a slave gives it out: what was deleted meanwhile only its master knows."""
         self._ready_bytes = 0
         self._search_count = 0
         self._tickets = Tickets(TICKETS_MAX, TICKET_SECONDS)
@@ -148,8 +155,9 @@ class RemoteReads:
         """As in TierReads."""
         member, key = hosted.member, hosted.log.topic_partition
         place = _Place(member.replica_set_id, member.leader_epoch, key, offset)
-        ready = self._ready.get(place)
-        if ready is not None:
+        ready, until_ms = self._ready.get(place, (None, 0))
+        is_led = member.role is Role.MASTER  # a master knows what was deleted meanwhile
+        if ready is not None and (is_led or self._told.now_ms() < until_ms):
             self._ready.move_to_end(place)
             return ready.beginning(bytes_max)
         if (failed := self._failures.take(place)) is not None:
@@ -196,14 +204,23 @@ class RemoteReads:
         self, host: str, place: _Place, hosted: HostedPartition, most: int
     ) -> TierChunk:
         async with self._places.work(host):
-            return await self._read(place, hosted, most)
+            try:
+                return await self._read(place, hosted, most)
+            except LostObject:  # what a master told may be old by now
+                self._told.forget(place.topic_partition)
+                raise
 
     def _keep_ready(self, place: _Place, chunk: TierChunk) -> None:
         """Keep an answer for who asks next; the newest one always, however large it is."""
-        self._ready[place] = chunk
-        self._ready_bytes += chunk.size
+        self._drop_ready(place)
+        self._ready[place] = chunk, self._told.now_ms() + FRESH_MS
+        self._ready_bytes += chunk.size + READY_COSTS
         while self._ready_bytes > READY_BYTES_MAX and len(self._ready) > 1:
-            self._ready_bytes -= self._ready.popitem(last=False)[1].size
+            self._drop_ready(next(iter(self._ready)))
+
+    def _drop_ready(self, place: _Place) -> None:
+        if place in self._ready:
+            self._ready_bytes -= self._ready.pop(place)[0].size + READY_COSTS
 
     async def _in_time(self, make: Callable[[], Awaitable[T]]) -> T:
         """Try until it works or the time is over. Raises TierUnavailable, and what is final."""
@@ -240,22 +257,38 @@ class RemoteReads:
             raise TierUnavailable(NOT_KNOWN)
         return manifest.copy()
 
+    async def _known(self, hosted: HostedPartition, place: _Place) -> Known:
+        """Return where a partition begins, and what the tier has at an offset and behind it.
+
+        Raises as `_manifest`.
+        """
+        if hosted.member.role is Role.SLAVE and hosted.member.leader_epoch == place.leader_epoch:
+            if hosted.is_dropped:
+                raise UnknownPartition
+            return await self._told.of(hosted, place.leader_epoch, place.offset)
+        manifest = self._manifest(hosted, place.leader_epoch)
+        return Known(first_offset(manifest, hosted.log.log_start_offset), manifest)
+
     async def _read(self, place: _Place, hosted: HostedPartition, most: int) -> TierChunk:
         key, offset, log = place.topic_partition, place.offset, hosted.log
-        manifest = self._manifest(hosted, place.leader_epoch)
-        start = first_offset(manifest, log.log_start_offset)
+        start, manifest = await self._known(hosted, place)
         if offset < start:
-            raise OffsetOutOfRange(offset, start, log.log_end_offset)
+            raise OffsetOutOfRange(offset, Offset(start), log.log_end_offset)
         found = await self.reader.read(manifest, key, offset, most)
-        if not found.batches:
-            raise NotInTier(key, offset)
+        if not found.batches:  # a gap up to the tier's end: what comes next is on the disk
+            return TierChunk([], (offset, found.next_offset), [])
         first = read_header(found.batches[0]).base_offset
-        if first > offset:
-            raise NotInTier(key, offset)
         aborted = await self.reader.aborted(manifest, offset, found.next_offset)
+        if aborted is None and hosted.member.role is not Role.MASTER:
+            raise NotMaster(f"the master knows more runs, and what was aborted at offset {offset}")
         if aborted is None:
             raise TierUnavailable(f"what was aborted at offset {offset} is not copied yet")
         return TierChunk(found.batches, (first, found.next_offset), aborted)
+
+    def told_start(self, hosted: HostedPartition) -> Offset | None:
+        """As in TierReads."""
+        start = self._told.start_of(hosted)
+        return None if start is None else Offset(start)
 
     def search(
         self,

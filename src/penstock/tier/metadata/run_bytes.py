@@ -9,6 +9,8 @@ Source: docs/formats/tier.md.
 """
 
 import struct
+from collections.abc import Sequence
+from itertools import pairwise
 
 from penstock.base.ids import LeaderEpoch, TopicId
 from penstock.extents.layout import ENTRY, EPOCH, Entry
@@ -40,3 +42,14 @@ def decode_run(cluster_id: bytes, data: bytes) -> Run:
     epochs = tuple(EPOCH.iter_unpack(data[_FIXED_BYTES:]))
     name = ObjectName(cluster_id, set_id, LeaderEpoch(epoch), object_id)
     return Run(name, Entry(TopicId(topic_id), *numbers), epochs, end_offset)
+
+
+def are_in_sequence(runs: Sequence[Run]) -> bool:
+    """Whether runs are of one partition, and each begins where the one before ends."""
+    if any(not run.first_offset < run.end_offset <= run.entry.end_offset for run in runs):
+        return False
+    return all(
+        one.end_offset == other.first_offset
+        and one.entry.topic_partition == other.entry.topic_partition
+        for one, other in pairwise(runs)
+    )

@@ -92,7 +92,7 @@ def handle_frame(
         max_bytes=max_bytes,
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
         consumer=Consumer(
-            selector_of(broker, version, request.rack_id),
+            selector_of(broker, version, request.rack_id, reply.connection),
             has_session=session is not None,
             room=reply.connection,
             turn=partial(broker.look_ups.ask, reply.connection),
