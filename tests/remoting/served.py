@@ -27,6 +27,21 @@ def running_remoting_node(directory: Path, *overrides: str) -> Iterator[tuple[Li
         yield node, f"127.0.0.1:{port}"
 
 
+@contextmanager
+def visits(node: LiveNode, count: int) -> Iterator[None]:
+    """So many clients come and go inside; in the end the node has read what they sent, and knows.
+
+    What is over before that may not have begun.
+    """
+    listener = node.node._listener
+    assert listener is not None
+    stats = listener.stats
+    accepted, open_before = node.call(lambda: (stats.accepted, stats.connections))
+    yield
+    assert node.until(lambda: stats.accepted >= accepted + count)
+    assert node.until(lambda: stats.connections <= open_before)
+
+
 class Remote:
     """One connection."""
 
