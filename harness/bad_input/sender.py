@@ -127,7 +127,8 @@ class Sender:
 
     def _exchange(self, connection: socket.socket, batch: list[BadFrame]) -> tuple[int, bool]:
         """Return how many of the batch were dealt with, and whether the connection is open."""
-        with contextlib.suppress(ConnectionError, TimeoutError):
+        # One that is reset has no end to shut down, and tells that by OSError itself.
+        with contextlib.suppress(OSError):
             for data in _writes(batch):
                 connection.sendall(data)
             if batch[-1].kind.startswith("half"):

@@ -1,5 +1,7 @@
 """The sender knows what became of each frame, and sees what a node must not do."""
 
+import errno
+import os
 import socket
 import struct
 import threading
@@ -89,6 +91,34 @@ def test_an_answer_to_a_request_that_was_never_sent_is_shown_with_its_frame() ->
     (problem,) = sender.tally.problems
     assert "0x22b" in problem
     assert str(bad(4)) in problem
+
+
+class Gone(socket.socket):
+    """A socket whose peer has reset it: it has no end to shut down any more."""
+
+    def shutdown(self, how: int, /) -> None:
+        super().shutdown(how)
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+
+def test_a_connection_that_is_reset_before_its_end_is_sent_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    half = bad(1, "half")._replace(data=bad(1).data[:7])
+    connect = Sender._connect
+
+    def connect_to_one_that_resets(sender: Sender) -> socket.socket:
+        connection = connect(sender)
+        gone = Gone(fileno=connection.detach())
+        gone.settimeout(60)
+        return gone
+
+    monkeypatch.setattr(Sender, "_connect", connect_to_one_that_resets)
+    with node(lambda number: number) as (address, _):
+        sender = Sender(address)
+        sender.send([bad(0), half, bad(2)])
+    assert sender.tally.by_kind == {"plain": 2, "half": 1}
+    assert not sender.tally.problems
 
 
 def test_half_a_frame_ends_its_connection_and_the_next_is_sent_on_another() -> None:

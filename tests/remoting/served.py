@@ -1,6 +1,7 @@
 """A node inside the test process that remoting clients reach, and a client in plain frames."""
 
 import socket
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,21 @@ def running_remoting_node(directory: Path, *overrides: str) -> Iterator[tuple[Li
         yield node, f"127.0.0.1:{port}"
 
 
+@contextmanager
+def visits(node: LiveNode, count: int) -> Iterator[None]:
+    """So many clients come and go inside; in the end the node has read what they sent, and knows.
+
+    What is over before that may not have begun.
+    """
+    listener = node.node._listener
+    assert listener is not None
+    stats = listener.stats
+    accepted, open_before = node.call(lambda: (stats.accepted, stats.connections))
+    yield
+    assert node.until(lambda: stats.accepted >= accepted + count)
+    assert node.until(lambda: stats.connections <= open_before)
+
+
 class Remote:
     """One connection."""
 
@@ -35,6 +51,8 @@ class Remote:
         self._file = self.socket.makefile("rb")
         self._serialisation = serialisation
         self._opaque = 0
+        self._asked: deque[Command] = deque()
+        """What the node has asked or told before an answer came, as it does when it likes."""
 
     def send(
         self, code: int, fields: Mapping[str, object], body: bytes = b"", flag: int = 0
@@ -53,7 +71,10 @@ class Remote:
         return self._opaque
 
     def receive(self) -> Command:
-        """Return the next command."""
+        """Return the next command; those that came before an answer are first."""
+        return self._asked.popleft() if self._asked else self._read()
+
+    def _read(self) -> Command:
         size = self._file.read(4)
         assert size, "the node has closed the connection"
         return decode_frame(memoryview(self._file.read(int.from_bytes(size))))
@@ -63,16 +84,22 @@ class Remote:
         return self._file.read(4) == b""
 
     def ask(self, code: int, fields: Mapping[str, object], body: bytes = b"") -> Command:
-        """Send a request, and return its answer, which is the next command."""
+        """Send a request, and return its answer, which is the next one."""
         opaque = self.send(code, fields, body)
-        answer = self.receive()
-        assert (answer.opaque, answer.is_answer) == (opaque, True)
+        answer = self.receive_answer()
+        assert answer.opaque == opaque
+        return answer
+
+    def receive_answer(self) -> Command:
+        """Return the next answer; what the node asks meanwhile is kept for `receive`."""
+        while not (answer := self._read()).is_answer:
+            self._asked.append(answer)
         return answer
 
     def ask_among(self, code: int, fields: Mapping[str, object], body: bytes = b"") -> Command:
         """Send a request, and return its answer; others may come before it."""
         opaque = self.send(code, fields, body)
-        while (answer := self.receive()).opaque != opaque:
+        while (answer := self._read()).opaque != opaque:
             pass
         return answer
 

@@ -342,7 +342,7 @@ def test_answers_that_are_too_long_are_refused_and_free_their_place(
 def test_many_long_answers_come_to_who_asks_for_them_together(remote: Remote, topic: str) -> None:
     count = 5 * LONG_ANSWERS
     asked = [remote.send(NAMES, {}) for _ in range(count)]
-    answers = [remote.receive() for _ in range(count)]
+    answers = [remote.receive_answer() for _ in range(count)]
     assert sorted(one.opaque for one in answers) == asked
     assert all(topic.encode() in bytes(one.body) for one in answers)
 

@@ -49,7 +49,7 @@ def test_pulls_that_wait_are_bounded_for_each_connection(served: tuple[LiveNode,
         fields = pulled("t", sysFlag=2, suspendTimeoutMillis=20_000)
         for _ in range(3_000):
             remote.send(PULL, fields)
-        answer = remote.receive()
+        answer = remote.receive_answer()
         assert answer.code == ResponseCode.PULL_NOT_FOUND, "one too many does not wait"
         front = front_of(node)
         waiting = node.call(lambda: front.held.bytes_now)
@@ -113,7 +113,7 @@ def test_messages_that_wait_for_a_worker_are_bounded(
         assert waiting <= held.OF_ONE_MAX + 2 * len(frame), "it is not read any more"
         assert node.call(lambda: front.held.paused) == 1
         node.call(workers.let_go)
-        answers = [remote.receive().code for _ in range(40)]
+        answers = [remote.receive_answer().code for _ in range(40)]
         sending.join()
     assert answers == [ResponseCode.SUCCESS] * 40
     assert node.call(lambda: (front.held.bytes_now, front.held.paused)) == (0, 0)

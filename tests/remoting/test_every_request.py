@@ -72,7 +72,7 @@ def test_the_largest_legal_request_is_answered(remote: Remote, code: RequestCode
 def answer_of(remote: Remote, opaque: int) -> Command:
     """Return the answer to a request; members may be told of each other before it."""
     while True:
-        answer = remote.receive()
+        answer = remote.receive_answer()
         if answer.is_answer:
             assert answer.opaque == opaque
             return answer

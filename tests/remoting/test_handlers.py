@@ -140,7 +140,7 @@ def test_a_batch_is_stored_whole_and_in_order(remote: Remote, topic: str) -> Non
 def test_a_one_way_message_is_stored_and_not_answered(remote: Remote, topic: str) -> None:
     remote.send(SEND, sent(topic), b"silent", flag=ONE_WAY)
     opaque = remote.send(SEND, sent(topic), b"told")
-    answer = remote.receive()
+    answer = remote.receive_answer()
     assert (answer.opaque, answer.fields["queueOffset"]) == (opaque, "1")
     assert [one.body for one in pull(remote, topic)] == [b"silent", b"told"]
 
@@ -216,7 +216,9 @@ def test_a_topic_s_compression_is_done_by_a_worker(remote: Remote, new_topic: Ne
 def test_a_pull_waits_and_holds_nothing_behind_it(remote: Remote, topic: str) -> None:
     waiting = remote.send(PULL, pulled(topic, sysFlag=6, suspendTimeoutMillis=30_000))
     told = remote.send(SEND, sent(topic), b"awaited")
-    answers = {answer.opaque: answer for answer in (remote.receive(), remote.receive())}
+    answers = {
+        answer.opaque: answer for answer in (remote.receive_answer(), remote.receive_answer())
+    }
     assert code(answers[told]) is ResponseCode.SUCCESS
     (message,) = decode_messages(memoryview(answers[waiting].body))
     assert message.body == b"awaited"
@@ -360,6 +362,17 @@ def test_a_group_with_members_has_a_retry_topic(remote: Remote) -> None:
     assert code(remote.ask_among(ROUTE, retries)) is ResponseCode.SUCCESS
 
 
+def test_a_notice_that_comes_before_an_answer_is_kept(node: LiveNode, remote: Remote) -> None:
+    """As on a machine that stalls: it comes 100 ms after what it tells of."""
+    front, group = node.node._rocketmq.remoting, f"group-{next(_numbers)}"
+    consumers = [{"groupName": group, "subscriptionDataSet": []}]
+    beat = json.dumps({"clientID": "one", "consumerDataSet": consumers}).encode()
+    remote.ask(RequestCode.HEART_BEAT, {}, beat)
+    assert node.until(lambda: not front._told and not front._is_telling)
+    assert code(remote.ask(RequestCode.HEART_BEAT, {}, beat)) is ResponseCode.SUCCESS
+    assert _notice(remote) == group
+
+
 def _notice(remote: Remote) -> str:
     notice = remote.receive()
     assert (notice.code, notice.flag) == (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ONE_WAY)
@@ -472,7 +485,7 @@ def test_messages_that_come_together_are_stored_together(
         for n in range(50)
     ]
     remote.socket.sendall(b"".join(frames))
-    answers = [remote.receive() for _ in frames]
+    answers = [remote.receive_answer() for _ in frames]
     assert [answer.opaque for answer in answers] == list(range(50))
     assert [int(answer.fields["queueOffset"]) for answer in answers] == list(range(50))
     hosted = node.call(lambda: node.broker.partitions.find(topic, 0))

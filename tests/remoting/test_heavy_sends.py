@@ -16,7 +16,7 @@ from penstock.remoting.wire import body_codec
 from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from tests.live_node import LiveNode
-from tests.remoting.served import Remote, pull, sent
+from tests.remoting.served import Remote, pull, sent, visits
 from tests.remoting.test_unreadable_batches import CountingWorkers
 from tests.turn_calls import CALLS_MAX, Turns
 
@@ -205,10 +205,11 @@ def test_a_client_that_goes_while_its_messages_are_read_leaves_nothing(
     node: LiveNode, served: tuple[LiveNode, str], topic: str, front: RemotingFront
 ) -> None:
     bomb = encode_batch([BatchedMessage(0, zlib.compress(bytes(100_000)), "")] * 8)
-    for _ in range(3):
-        with closing(Remote(served[1])) as gone:
-            for _ in range(20):
-                gone.send(BATCH, sent(topic, f=ZLIB), bomb)
+    with visits(node, 3):
+        for _ in range(3):
+            with closing(Remote(served[1])) as gone:
+                for _ in range(20):
+                    gone.send(BATCH, sent(topic, f=ZLIB), bomb)
     assert node.until(lambda: front.held.bytes_now == 0)
     assert node.until(lambda: (front.unpacking.waiting, front.unpacking.in_progress) == (0, 0))
 
@@ -222,7 +223,7 @@ def test_a_heavy_send_holds_no_other_client(
         remote.send(BATCH, sent(topic), batch)
     for _ in range(20):
         assert other.ask(SEND, sent(f"{topic}-other"), b"others go on").code == SUCCESS
-    assert [remote.receive().code for _ in range(20)] == [SUCCESS] * 20
+    assert [remote.receive_answer().code for _ in range(20)] == [SUCCESS] * 20
 
 
 def test_ids_of_many_messages_are_those_of_each(remote: Remote, topic: str) -> None:

@@ -75,7 +75,7 @@ def test_a_pop_waits_for_messages(remote: Remote, other: Remote, topic: str, pop
     opaque = remote.send(POP, asked(topic))
     assert wait_until(lambda: pops.waiting == 1, UNTIL_SECONDS)
     send(other, topic, "late", queue=1)
-    answer = remote.receive()
+    answer = remote.receive_answer()
     assert answer.opaque == opaque
     assert Popped(answer).bodies == ["late"]
 
@@ -139,7 +139,7 @@ def test_a_group_begins_at_the_end_if_its_client_says_so_and_at_its_position_if_
 ) -> None:
     send(remote, topic, "a", "b", "c")
     opaque = remote.send(POP, asked(topic, consumerGroup="late", initMode=1, pollTime=3_000))
-    assert Popped(remote.receive()).messages == [], opaque
+    assert Popped(remote.receive_answer()).messages == [], opaque
     position = {"consumerGroup": "before", "topic": topic, "queueId": 0, "bname": SET}
     told = remote.ask(RequestCode.UPDATE_CONSUMER_OFFSET, position | {"commitOffset": 2})
     assert told.code == ResponseCode.SUCCESS
@@ -213,7 +213,7 @@ def test_a_notification_waits_and_takes_nothing(
     polling = other.ask(RequestCode.POLLING_INFO, fields)
     assert polling.fields == {"pollingNum": "1"}
     send(other, topic, "a")
-    answer = remote.receive()
+    answer = remote.receive_answer()
     assert (answer.opaque, answer.fields["hasMsg"]) == (opaque, "true")
     assert pop(remote, topic).bodies == ["a"]
 
@@ -324,7 +324,7 @@ def test_a_pop_that_waits_hears_that_its_topic_is_deleted(
     remote.send(POP, asked(topic, pollTime=30_000))
     assert wait_until(lambda: pops.waiting == 1, UNTIL_SECONDS)
     node.submit(DeleteTopics(topics=(TopicReference(name=topic),)))
-    assert Popped(remote.receive()).code is not ResponseCode.POLLING_TIMEOUT
+    assert Popped(remote.receive_answer()).code is not ResponseCode.POLLING_TIMEOUT
 
 
 def test_what_a_transaction_has_aborted_is_not_popped_and_holds_nothing_back(

@@ -45,7 +45,7 @@ def test_a_message_that_is_given_back_comes_at_once_to_who_waits(
     other.send(POP, asked(topic))
     assert wait_until(lambda: pops.waiting == 1, UNTIL_SECONDS)
     assert change(remote, topic, receipt, 0).code == ResponseCode.SUCCESS
-    again = Popped(other.receive())
+    again = Popped(other.receive_answer())
     assert (again.bodies, [one.reconsume_times for one in again.messages]) == (["a"], [1])
 
 

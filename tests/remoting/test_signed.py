@@ -208,7 +208,7 @@ def test_over_tls_the_same_and_nothing_without_it(tmp_path: Path) -> None:
         with closing(SignedRemote(address, "alice")) as client:
             client.send(CLUSTER, {})
             with pytest.raises((AssertionError, ConnectionError)):
-                client.receive()
+                client.receive_answer()
         assert wait_until(lambda: ends(node, CloseKind.NOT_TLS) == 1, UNTIL_SECONDS)
 
 

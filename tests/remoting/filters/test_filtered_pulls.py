@@ -31,6 +31,7 @@ _numbers = counted()
 def front(node: LiveNode) -> RemotingFront:
     front = node.node._rocketmq.remoting
     assert front is not None
+    assert node.until(lambda: front.filtering.open == 0), "what others have asked for is over"
     return front
 
 
@@ -115,11 +116,11 @@ def test_a_pull_that_waits_is_answered_by_what_it_does_not_want(
     remote.send(PULL, pulled(topic, **waiting, **SQL))
     with closing(Remote(served[1])) as other:
         send(other, topic, {"a": "2"})
-        answer = remote.receive()
+        answer = remote.receive_answer()
         assert (code(answer), following(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 1)
         remote.send(PULL, pulled(topic, 1, **waiting, **SQL))
         send(other, topic, {"a": "1"})
-    answer = remote.receive()
+    answer = remote.receive_answer()
     assert (bodies(answer), following(answer)) == ([b"0"], 2)
 
 
@@ -217,7 +218,6 @@ def test_one_message_among_many_is_found_by_one_pull(
 ) -> None:
     count = 5 * OF_SLICE
     fill(node, topic, count, {count - 1})
-    assert node.until(lambda: front.filtering.open == 0), "what others have asked for is over"
     before = node.call(lambda: front.filtering.left_out[Verdict.SQL])
     answer = remote.ask(PULL, pulled(topic, subscription="colour = 'red'", **SQL))
     assert (bodies(answer), following(answer)) == ([b"%d" % (count - 1)], count)
@@ -247,8 +247,6 @@ def test_pulls_beyond_the_places_are_answered_after_one_slice_and_lose_nothing(
     count, wanted = 4 * OF_SLICE, {0, OF_SLICE, 3 * OF_SLICE + 7}
     fill(node, topic, count, wanted)
 
-    assert node.until(lambda: front.filtering.open == 0), "what others have asked for is over"
-
     def take_all() -> None:
         front.filtering.open = PLACES_MAX
 
@@ -276,9 +274,11 @@ def test_a_client_that_goes_while_its_pull_goes_on_leaves_nothing_behind(
     node: LiveNode, served: tuple[LiveNode, str], topic: str, front: RemotingFront
 ) -> None:
     fill(node, topic, 30 * OF_SLICE, set())
+    before = node.call(lambda: front.filtering.left_out[Verdict.SQL])
     with closing(Remote(served[1])) as other:
         for _ in range(PLACES_MAX):
             other.send(PULL, pulled(topic, subscription="colour = 'red'", **SQL))
+        assert node.until(lambda: front.filtering.left_out[Verdict.SQL] > before), "it is begun"
     assert node.until(lambda: front.filtering.open == front.held.bytes_now == 0)
 
 
