@@ -108,3 +108,13 @@ def test_a_position_is_behind_the_record_that_was_handed_out_last() -> None:
     for offset, _ in enumerate(stream._records(fetched)):
         assert stream.positions == {("t", 0): offset + 1}
     assert stream.positions == {("t", 0): 3}
+
+
+def test_a_stream_wants_nothing_of_partitions_that_are_at_their_end() -> None:
+    positions = {("t", 0): 3, ("t", 1): 2, ("t", 2): 4, ("t", 3): 0}
+    stream = RecordStream(
+        Brokers(),  # type: ignore[arg-type]
+        positions,
+        ends={("t", 0): 3, ("t", 1): 3, ("t", 2): 3},
+    )
+    assert stream._wanted() == [("t", 1)]
