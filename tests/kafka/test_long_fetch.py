@@ -126,6 +126,8 @@ def test_a_session_of_many_partitions_goes_on_with_short_requests(
     answer = client.ask(ApiKey.FETCH, VERSION, fields(**session))
     assert opened.session_id > 0
     assert with_records(answer) == [3]
+    (topic,) = answer.responses
+    assert [part.partition_index for part in topic.partitions] == [3], "the others have no news"
 
 
 def test_who_finds_no_room_to_wait_is_answered_at_once(

@@ -86,6 +86,21 @@ class World:
             self.loop.turn()
 
 
+def test_who_waits_for_memory_hears_each_time_that_some_is_given_back() -> None:
+    world = World()
+    (one,) = world.connections(1)
+    world.budget.pin_answer(LIMIT - MIB)
+    one.ask()
+    for size in (MIB, MIB):
+        world.run()
+        world.budget.unpin_answer(size)
+    world.run()
+    assert one.granted == [], "that is too little still"
+    world.budget.unpin_answer(LIMIT - 8 * MIB)
+    world.run()
+    assert len(one.granted) == 1
+
+
 def test_a_client_that_asks_alone_is_served_at_once_and_for_all_that_it_wants() -> None:
     world = World()
     (one,) = world.connections(1)

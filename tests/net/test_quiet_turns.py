@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -52,6 +53,19 @@ def test_quiet_turns_follow_each_piece_and_the_first_one_waits_for_none() -> Non
     work.quiet.ask()
     work.quiet.ask()
     assert work.turns(2 * QUIET_TURNS + 4) == f"w{QUIET}w{QUIET}w."
+
+
+def test_threads_are_let_run_before_each_piece_and_one_turn_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Work(2)
+    came: list[str] = []
+    stands_in = SimpleNamespace(come=lambda: came.append(work.told))
+    monkeypatch.setattr(quiet_turns, "WORKERS_TURN", stands_in)
+    work.quiet.ask()
+    work.turns(2 * QUIET_TURNS + 2)
+    begun = ["", "w.", f"w{QUIET}", f"w{QUIET}w."]
+    assert came == begun, "what was read has begun its sync by then"
 
 
 def test_nothing_is_scheduled_once_the_quiet_turns_are_over() -> None:

@@ -11,7 +11,7 @@ from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState, Ready
-from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
+from penstock.runtime.raft.disk_queue import GROUP_READYS_MAX, DiskEvents, DiskQueue
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.crash_disk import StepLoop
 from tests.runtime.raft_harness import ReservingDisk
@@ -66,6 +66,22 @@ def test_what_a_later_leader_replaced_is_not_in_the_write_that_both_share() -> N
     second = [Entry(index=RaftIndex(2), term=Term(2), payload=b"new")]
     third = [Entry(index=RaftIndex(at), term=Term(3), payload=b"newest") for at in (3, 4)]
     assert written([first, second, third]) == [(1, 1), (2, 2), (3, 3), (4, 3)]
+
+
+def test_what_waits_behind_readys_that_are_durable_shares_one_write() -> None:
+    disk, loop, owner = ReservingDisk(), StepLoop(), Owner()
+    storage = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
+    queue = DiskQueue(storage, loop, loop, owner.events())
+    for sequence in range(3 + GROUP_READYS_MAX):
+        entries = [Entry(index=RaftIndex(sequence + 1), term=Term(1), payload=b"x")]
+        queue.put(ready(sequence, entries, term=1))
+        if sequence == 2:
+            queue.pump()
+            loop.run()  # three are durable, and nobody has taken them
+    queue.pump()
+    loop.run()
+    taken = [queue.take() for _ in range(3 + GROUP_READYS_MAX)]
+    assert [one and one.sequence for one in taken] == list(range(3 + GROUP_READYS_MAX))
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))

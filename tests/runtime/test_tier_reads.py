@@ -66,8 +66,8 @@ class World:
         return self.reads.fetch(client, self.hosted, Offset(offset), bytes_max)
 
     async def over(self) -> None:
-        await asyncio.gather(*self.tasks)
-        self.tasks.clear()
+        tasks, self.tasks = self.tasks, []
+        await asyncio.gather(*tasks)
 
 
 def test_who_fetches_is_woken_and_finds_the_records_and_so_does_who_comes_later() -> None:
@@ -163,6 +163,61 @@ def test_what_was_deleted_in_the_tier_is_out_of_range() -> None:
         await world.over()
         with pytest.raises(OffsetOutOfRange):
             world.fetch(3)
+
+    run(story())
+
+
+def test_a_read_that_fails_is_the_clients_no_more() -> None:
+    world = World(reads_of_client=1)
+
+    async def story() -> None:
+        client = object()
+        world.hosted.is_dropped = True
+        for offset in (0, 1, 2):
+            assert world.fetch(offset, client) is None
+            await world.over()
+        assert (world.woken, world.reads.counters.reads_refused) == (3, 0)
+        world.hosted.is_dropped = False
+        world.fetch(9, client)
+        await world.over()
+        assert world.fetch(9, client) is not None
+
+    run(story())
+
+
+def test_what_is_ready_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, size = World(), len(batch(0, size=50))
+    monkeypatch.setattr(reads, "READY_BYTES_MAX", 12 * size)
+
+    async def story() -> None:
+        for offset in (0, 3, 5, 8, 9, 1):  # as many batches as there are up to 10
+            world.fetch(offset)
+            await world.over()
+            held = [chunk.size for chunk in world.reads._ready.values()]
+            assert world.reads._ready_bytes == sum(held)
+            assert sum(held) <= 12 * size
+            assert world.fetch(offset) is not None, "the newest is there"
+
+    run(story())
+
+
+def test_who_is_told_of_a_search_may_search_again_at_once() -> None:
+    world = World()
+    found: list[Any] = []
+
+    def search(timestamp: int, done: Any) -> None:
+        bounds = (0, 20)
+        world.reads.search(world.hosted, bounds, timestamp, lambda hit: hit.base_offset, done)
+
+    def again(*told: Any) -> None:
+        found.append(told)
+        search(15, lambda *told: found.append(told))
+
+    async def story() -> None:
+        search(4, again)
+        while world.tasks:
+            await world.over()
+        assert found == [(4, None), (15, None)]
 
     run(story())
 

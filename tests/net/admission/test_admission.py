@@ -8,9 +8,11 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.net.admission.admission import PROTECTED_PLACES, Admission
 from penstock.net.admission.creation_rate import CreationRate
+from penstock.net.admission.doorkeeper import Doorkeeper
 from penstock.net.admission.own_limits import ListenerLimits
-from penstock.net.errors import RefuseKind, WaitKind
+from penstock.net.errors import RefuseKind, WaitKind, YieldKind
 from penstock.net.limits import NetLimits
+from penstock.net.stats import NetStats
 
 OPEN = NetLimits(connections_per_address_max=0, connection_rate_per_address_max=0)
 HOST = "10.0.0.1"
@@ -137,6 +139,31 @@ def accepted_until(rate: CreationRate, seconds: float, step: float = 0.001) -> i
             rate.take()
             count += 1
     return count
+
+
+def test_a_higher_rate_counts_from_when_it_is_set_on() -> None:
+    rate = CreationRate(10, 0.0)
+    assert accepted_until(rate, 0) == 10
+    rate.go_by(1_000, 0.05)
+    assert rate.wait_seconds(0.05) > 0, "half of a connection is there"
+    assert not rate.wait_seconds(0.051)
+
+
+class Leaving:
+    """A connection that gives way."""
+
+    listener_name, client_host = "OUT", HOST
+
+
+def test_who_gave_way_is_taken_from_its_listener_once() -> None:
+    stats = NetStats()
+    keeper = Doorkeeper(OPEN, stats, list, lambda: 0.0, lambda _: None)
+    keeper.came("OUT", HOST)
+    client: Any = Leaving()
+    keeper._gave_way(YieldKind.IDLE, client)
+    assert (stats.open_at["OUT"], keeper.open_count) == (1, 1), "it is on its way out"
+    keeper.gone(client)
+    assert (stats.open_at["OUT"], keeper.open_count) == (0, 0)
 
 
 @pytest.mark.parametrize("rate", [1, 7, 20, 500])

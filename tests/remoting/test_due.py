@@ -1,0 +1,61 @@
+"""Batches of what is due, and places of the front's topics: bounds, and who hears what became."""
+
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import PlatformError
+from penstock.controller.errors import MetadataUnavailable
+from penstock.record.batch import BATCH_HEADER_BYTES
+from penstock.record.build import Record, record_bytes_max
+from penstock.remoting.later.delayed import Destination
+from penstock.remoting.later.due import STAMP_BYTES_MAX, Waiting, parts_of
+from tests.broker.cluster import Cluster
+from tests.remoting.world import remotings
+
+ONE = Waiting(Destination(0, bytes(16), 0), Record(None, b"x" * 100))
+SIZE = record_bytes_max(ONE.record) + STAMP_BYTES_MAX
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_no_part_is_larger_than_its_bound_and_none_is_smaller_than_it_may_be(each: int) -> None:
+    most = BATCH_HEADER_BYTES + each * SIZE
+    for bytes_max in (most, most + SIZE - 1):
+        assert [len(part) for part in parts_of([ONE] * (3 * each + 1), bytes_max)] == [
+            each, each, each, 1,
+        ]  # fmt: skip
+    assert [len(part) for part in parts_of([ONE] * 3, 1)] == [1, 1, 1], "one at least"
+
+
+class _Unavailable:
+    """A controller that nobody reaches."""
+
+    async def submit(self, command: Any) -> Any:
+        raise MetadataUnavailable
+
+
+def test_who_asks_again_when_a_place_was_not_made_is_told_of_the_next_try() -> None:
+    cluster = Cluster(2)
+    cluster.create("events")
+    remote, _ = remotings(cluster)
+    places, set_id = remote.front.places, cluster.nodes[0].member.replica_set_id
+    commands: list[Any] = []
+    places._spawn = lambda _, work: commands.append(work)  # the command is under way
+    told: list[Any] = []
+
+    def use(found: Any) -> None:
+        told.append(found)
+        if isinstance(found, PlatformError):
+            places.use("rmq.retry.shop", set_id, use)
+
+    places.use("rmq.retry.shop", set_id, use)
+    port = remote.node.broker.controller
+    remote.node.broker.controller = _Unavailable()
+    with pytest.raises(StopIteration):
+        commands.pop().send(None)
+    assert [type(one) for one in told] == [MetadataUnavailable]
+    remote.node.broker.controller = port
+    with pytest.raises(StopIteration):
+        commands.pop().send(None)
+    assert told[1].topic.name == "rmq.retry.shop"
+    assert not places._under_way
