@@ -9,6 +9,7 @@
     PORT-unread     such a peer: questions, and nothing of what comes back is read
     metrics-churn, metrics-drip, metrics-deaf, metrics-lies
                     the metrics port: as above; deaf ones ask for the largest page, and do not read
+    metrics-heads   requests whose head has 16 KiB, 64 of them one behind the other
 
 PORT is `controller` (purposes raft and session) or `broker` (ha and call). All of them run on a
 cluster, against the node that leads the good client's partition; those that are APART against a
@@ -44,6 +45,7 @@ PURPOSES: Mapping[str, tuple[bytes, ...]] = {
 THREADS = 8
 HALF, DRIPS = 2_000, 1_000
 PAGE = b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n"
+HEAD_BYTES = 16_000
 READ_BYTES = 1 << 20
 
 
@@ -246,6 +248,15 @@ def _metrics_lies(port: Port) -> contextlib.AbstractContextManager[object]:
     return _each_in_turn(port.address, [long, body, negative, chunked, many])
 
 
+def _metrics_heads(port: Port) -> contextlib.AbstractContextManager[object]:
+    """Heads of as many fields, and of as long a one, as there may be."""
+    many, field = PAGE[:-2], b"h: x\r\n"
+    many += field * ((HEAD_BYTES - len(many)) // len(field)) + b"\r\n"
+    long = PAGE[:-2] + b"h: " + b"x" * (HEAD_BYTES - len(PAGE)) + b"\r\n\r\n"
+    path = b"GET /" + b"x" * (HEAD_BYTES - 100) + b" HTTP/1.1\r\nHost: node\r\n\r\n"
+    return _each_in_turn(port.address, [one * 64 for one in (many, long, path)])
+
+
 _ON_PEER_PORTS: Mapping[str, OnPort] = {
     "churn": _churn,
     "half": _half,
@@ -260,6 +271,7 @@ _ON_METRICS: Mapping[str, OnPort] = {
     "drip": _metrics_drip,
     "deaf": _metrics_deaf,
     "lies": _metrics_lies,
+    "heads": _metrics_heads,
 }
 
 

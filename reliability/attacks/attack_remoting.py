@@ -10,6 +10,8 @@ remoting-delays     messages that wait for two hours
 remoting-deaf       100 connections that pull, and read no answer
 remoting-CODE       the largest legal requests of one code, four on their way on 2 connections
 grpc-opened         100 connections with 200 streams of settings each that are left open
+grpc-deaf           100 connections of 20 streams that tell their settings 200 times, and read none
+                    of the answers
 grpc-parked         256 calls on each of 40 connections that wait for messages
 grpc-inflated       messages whose bodies are gzips of 4 MiB of nothing
 """
@@ -75,6 +77,7 @@ PARKED, PARKED_CONNECTIONS = 1_000, 100
 DEAF_CONNECTIONS, DEAF_PULLS = 100, 400
 MEMBERS = 40
 STREAMS, STREAM_CONNECTIONS, CALL_CONNECTIONS = 200, 100, 40
+DEAF_STREAMS, DEAF_TOLD = 20, 200
 Context = contextlib.AbstractContextManager[object]
 SEND_FIELDS = {name: values[0] for name, values in SCHEMAS[C.SEND_MESSAGE_V2].fields.items()}
 
@@ -247,6 +250,18 @@ def _opened(aim: Aim) -> Context:
     return _written(aim.grpc, _calls("Telemetry", told, STREAMS, is_end=False), STREAM_CONNECTIONS)
 
 
+def _deaf_streams(aim: Aim) -> Context:
+    told = encode(TelemetryCommand(settings=Settings(client_type=1)))
+    again = struct.pack(">BI", 0, len(told)) + told
+    calls = _calls("Telemetry", told, DEAF_STREAMS, is_end=False)
+    more = b"".join(
+        _http2(FrameType.DATA, 0, 2 * one + 1, again)
+        for _ in range(DEAF_TOLD)
+        for one in range(DEAF_STREAMS)
+    )
+    return _written(aim.grpc, calls + more, STREAM_CONNECTIONS)
+
+
 def _waiting(aim: Aim) -> Context:
     asked = ReceiveMessageRequest(
         group=Resource(name="waiting"),
@@ -293,6 +308,7 @@ REMOTING: dict[str, Attack] = {
     "remoting-delays": _delays,
     "remoting-deaf": _deaf,
     "grpc-opened": _opened,
+    "grpc-deaf": _deaf_streams,
     "grpc-parked": _waiting,
     "grpc-inflated": _inflated,
 }

@@ -120,7 +120,7 @@ def test_changes_that_come_while_members_are_told_are_told_together_afterwards(
 ) -> None:
     """Else a client that joins and hangs up has one telling begun upon the other."""
     begun: list[Coroutine[Any, Any, None]] = []
-    idle = (0, {}, False)
+    idle: tuple[int, dict[str, None], bool] = (0, {}, False)
     assert node.until(lambda: (front.members.count, front._told, front._is_telling) == idle)
     monkeypatch.setattr(front, "spawn", lambda _, work: begun.append(work))
     node.call(lambda: front.tell_members(["a"]))

@@ -147,8 +147,8 @@ MUTANTS = (
         "the queues of a client that is gone are nobody's",
         (
             "remoting/members.py",
-            "                if now_ms - member.seen_ms >= EXPIRY_MS\n",
-            "                if now_ms < member.seen_ms\n",
+            "            and now_ms - member.seen_ms >= EXPIRY_MS\n",
+            "            and now_ms < member.seen_ms\n",
         ),
         kind=Kind.CLEARED,
         near=MEMBERS,

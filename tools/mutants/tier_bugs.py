@@ -98,7 +98,7 @@ MUTANTS = (
           (ALIGNMENT, "            return min(end, _end_of(own, epoch))\n", "            return end\n"),
           kind=Kind.EPOCH, near=COPYING),
     plant("tier-gives-what-was-cut", AREA, "a reader gets records above the end of a run that was shortened",
-          (READER, "            if header.last_offset >= offset and header.base_offset < run.end_offset", "            if header.last_offset >= offset"),
+          (READER, "        if header.last_offset >= offset and header.base_offset < end_offset", "        if header.last_offset >= offset"),
           kind=Kind.RANGE, near=READING),
     plant("tier-reads-damage-once", AREA, "a block that the line has damaged is lost for its reader",
           (READER, "READS_MAX = 2\n", "READS_MAX = 1\n"),
