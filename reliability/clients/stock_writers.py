@@ -20,8 +20,10 @@ from harness.workload import FLUSH_SECONDS, Pending, Writer
 TICK_SECONDS = 0.01
 NEVER_MS = 300_000
 AT_ONCE_MAX = 200
-SECURE_SETUP_MS = 5_000
-"""For TLS and SASL of a connection; a busy machine takes a second for them."""
+SECURE_MS = 5_000
+"""For TLS and SASL of a connection, and for an answer on it: a busy machine takes a second for
+either. An answer that is late costs kafka-python its connection, and the next one seven answers: on
+a machine that is too slow for 1.5 s it does little but connect."""
 
 
 def bound_handshakes(seconds: float) -> None:
@@ -58,12 +60,16 @@ class KafkaPythonWriter(Writer):
         """Write until told to stop."""
         from kafka import KafkaProducer  # noqa: PLC0415  its import warns, which tests forbid
 
+        wait_ms = self.load.socket_timeout_ms
+        if self.load.login is not None:
+            wait_ms = max(wait_ms, SECURE_MS)
+            bound_handshakes(wait_ms / 1000)
         producer: Any = KafkaProducer(
             bootstrap_servers=self.bootstrap.split(","),
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
-            request_timeout_ms=self.load.socket_timeout_ms,
+            request_timeout_ms=wait_ms,
             delivery_timeout_ms=NEVER_MS,
             retry_backoff_ms=50,
             reconnect_backoff_ms=20,
@@ -74,13 +80,9 @@ class KafkaPythonWriter(Writer):
         # A broker that hangs still takes connections, and it waits 10 s for the first answer on one
         # before it asks another who leads; a producer has no setting for that.
         connecting = producer._sender._client._manager.config  # noqa: SLF001
-        setup_ms = self.load.socket_timeout_ms
-        if self.load.login is not None:  # TLS and SASL are seven answers, and work on both sides
-            setup_ms = max(setup_ms, SECURE_SETUP_MS)
-            bound_handshakes(setup_ms / 1000)
         for key in ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"):
             assert key in connecting, key
-            connecting[key] = setup_ms
+            connecting[key] = wait_ms
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
         while not self.is_stopping.is_set():

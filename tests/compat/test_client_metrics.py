@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from confluent_kafka.cimpl import NewTopic
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.waiting import UNTIL_SECONDS, wait_until
-from tests.compat.java_tools import tool
+from tests.compat.java_tools import jars_or_skip, tool
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 INTERVAL_MS = 500
+COUNT = 3000
+PRODUCER = Path(__file__).with_name("MetricsProducer.java")
 SETTINGS: dict[str, dict[str, object]] = {"broker": {"client_metrics": True}}
 
 
@@ -111,6 +114,32 @@ def test_librdkafka_goes_on_with_what_is_asked_anew(node: NodeProcess) -> None:
     until_told(node.bootstrap, "again", "org.apache.kafka.producer.request.latency.avg", work)
 
 
+@contextmanager
+def java_producer(bootstrap: str, name: str, count: int) -> Iterator[None]:
+    """A stock producer that has sent so many records, and stays; it closes in the end."""
+    class_path = ":".join(str(jar) for jar in jars_or_skip("kafka-tools"))
+    options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    words = (bootstrap, name, "t", str(count))
+    with subprocess.Popen(
+        ["java", *options, "-cp", class_path, str(PRODUCER), *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "sent\n"
+            yield
+            process.communicate("\n", UNTIL_SECONDS)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+def sent_of(bootstrap: str, client_id: str) -> list[Any]:
+    """Return the rows of how many records a client has sent since the push before."""
+    metric = "org.apache.kafka.producer.record.send.total"
+    return [row for row in told(bootstrap, client_id) if row["metric"] == metric]
+
+
 def test_java_clients_push_what_they_are_asked_for(node: NodeProcess) -> None:
     match = "client_software_name=apache-kafka-java,client_id=java-.*"
     subscribe(node.bootstrap, "java", match=match)
@@ -118,16 +147,18 @@ def test_java_clients_push_what_they_are_asked_for(node: NodeProcess) -> None:
         "kafka-client-metrics", "--bootstrap-server", node.bootstrap, "--describe", "--name", "java"
     )
     assert f"interval.ms={INTERVAL_MS}" in described
-    told_of = ("--topic", "t", "--num-records", "3000", "--record-size", "10")
-    pace = ("--throughput", "1000", "--producer-props", f"bootstrap.servers={node.bootstrap}")
-    tool("kafka-producer-perf-test", *told_of, *pace, "client.id=java-producer")
-    prefix = "org.apache.kafka.producer"
-    wanted = f"{prefix}.record.send.total"
-    rows = until_told(node.bootstrap, "java-producer", wanted)
-    sent = [row for row in rows if row["metric"] == wanted]
-    assert 0 < sum(row["value"] for row in sent) <= 3000, "deltas add up"
-    assert {row["kind"] for row in sent} == {"sum"}
-    assert all(row["points"] > 1 for row in sent)
+    rows: list[Any] = []
+
+    def is_all_told() -> bool:
+        rows[:] = sent_of(node.bootstrap, "java-producer")
+        return bool(rows and rows[0]["points"] > 1 and rows[0]["value"] == COUNT)
+
+    # It stays until all is pushed: as it closes it pushes once more only if it has still to send.
+    with java_producer(node.bootstrap, "java-producer", COUNT):
+        assert wait_until(is_all_told, UNTIL_SECONDS, every_seconds=0.5), rows
+        assert {row["kind"] for row in rows} == {"sum"}
+    (row,) = sent_of(node.bootstrap, "java-producer")
+    assert row["value"] == COUNT, "deltas add up, and none counts twice"
 
 
 def test_metrics_go_on_as_a_node_is_killed(tmp_path: Path) -> None:

@@ -367,9 +367,10 @@ def test_receipts_that_nobody_was_given_end_nothing_of_another_group(remote: Sig
 def test_messages_of_several_topics_in_one_call_are_all_refused(fronts: Fronts) -> None:
     before = end_of(fronts, OPEN)
     with fronts.grpc() as caller:
-        for topics in ((OPEN, HIDDEN), (HIDDEN, OPEN)):
-            sent_now = caller.send(*map(message, topics))
-            assert sent_now.status.code != definition.OK
+        for other in (HIDDEN, DEAD, *(f"not-there-{number}" for number in range(12))):
+            for topics in ((OPEN, other), (other, OPEN)):
+                sent_now = caller.send(*map(message, topics))
+                assert sent_now.status.code != definition.OK
     assert end_of(fronts, OPEN) == before
 
 
