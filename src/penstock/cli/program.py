@@ -29,7 +29,6 @@ from penstock.cli import (
     doctor,
     examples,
     group,
-    http,
     land,
     log,
     node,
@@ -43,6 +42,7 @@ from penstock.cli import (
 from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.launch import http
 from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80
