@@ -26,8 +26,9 @@ GOOD: dict[str, Any] = {
     "receipts": ["MTA5OTUxMTYyNzc3NiAwIDE3OTYwMTUzMTYwOTQgMzAwMDAgMjA3NDkwMjM0MCAwIHNldC0xIDEgMA"],
     "after_seconds": 0,
 }
-VALUES = (None, True, 0, -1, 1e308, 2**63, 2**200, "", "x", "\u0000", "\ud800", "é" * 300, [], {},
-          [[]], [None], {"": ""}, ["x"] * 2000, "x" * 70_000, [{}], 0.5)  # fmt: skip
+VALUES: tuple[Any, ...] = (None, True, 0, -1, 1e308, 2**63, 2**200, "", "x", "\u0000", "\ud800",
+          "é" * 300,
+          [], {}, [[]], [None], {"": ""}, ["x"] * 2000, "x" * 70_000, [{}], 0.5)  # fmt: skip
 
 
 def fields_of(path: str) -> tuple[str, ...]:
