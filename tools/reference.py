@@ -29,6 +29,7 @@ from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, REFU
 from penstock.controller.topic_config.describe import broker_defaults
 from penstock.controller.topic_config.table import SINCE_LEVEL_2, TOPIC_CONFIGS, TopicSettings
 from penstock.grpc import needs as grpc
+from penstock.http.pages import state as http_pages
 from penstock.kafka.needs import EITHER, NEEDS, Need
 from penstock.node.pages import (
     access_metrics,
@@ -162,6 +163,9 @@ A controller alone answers all but the last; its metrics are those of the metada
 cluster. What concerns the whole cluster (elections, `penstock_brokers*`, `penstock_sets*`) is
 counted by every controller; read it where `penstock_controller_active` is 1.
 
+`penstock http` has a page of its own as well, with `penstock_http_*`, and `/health`
+([http.md](http.md)).
+
 `penstock serve` has a page of its own about all nodes of its machine (`--metrics-port`): the same
 paths but the last two, each series with the label `node`, and `penstock_node_up` and
 `penstock_node_starts_total`, which no node has. See [machine.md](machine.md).
@@ -245,6 +249,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         pop_metrics,
         quota_metrics,
         grpc_metrics,
+        http_pages,
         keeping_metrics,
         remoting_metrics,
         transaction_metrics,

@@ -92,6 +92,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "tier",
         "remoting",
         "grpc",
+        "http",
         "http2",
         "configs",
         "frames",

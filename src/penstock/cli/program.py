@@ -29,7 +29,6 @@ from penstock.cli import (
     doctor,
     examples,
     group,
-    http,
     land,
     log,
     node,
@@ -45,6 +44,7 @@ from penstock.cli.archive import commands as archive_commands
 from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.launch import http
 from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80

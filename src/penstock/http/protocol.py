@@ -37,9 +37,11 @@ class BoundedProtocol(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._is_counted = False
+        self._is_made = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stats, limits = self._front.stats, self._front.limits
+        self._is_made = True
         super().connection_made(cast("asyncio.Transport", transport))
         if stats.connections >= limits.connections_max:
             stats.refused_connections += 1
@@ -51,6 +53,8 @@ class BoundedProtocol(H11Protocol):
         self._arm_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self._is_made:
+            return  # its handshake has failed
         self._disarm_head()
         self._disarm_write()
         if self._is_counted:

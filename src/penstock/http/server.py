@@ -12,19 +12,18 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 
 from penstock.base.errors import ConfigError
+from penstock.http.accepting import Accepting
 from penstock.http.app import App
 from penstock.http.front import Front
-from penstock.http.gate import Handshakes
 from penstock.http.limits import HEAD_BYTES_MAX, Limits
 from penstock.http.protocol import BoundedProtocol
 from penstock.http.tokens import Tokens
 
-BACKLOG: Final = 512
 LOOK_S: Final = 1.0
 """How often files are looked at for changes."""
 log = logging.getLogger(__name__)
@@ -76,14 +75,8 @@ class HttpServer(uvicorn.Server):
         """Listen; called by uvicorn."""
         del sockets
         await self.lifespan.startup()
-        loop = asyncio.get_running_loop()
-        make = self._make
-        if self._context is not None:
-            make_gate = Handshakes(self._front, self._context, make).gate
-            server = await loop.create_server(make_gate, sock=self._listening, backlog=BACKLOG)
-        else:
-            server = await loop.create_server(make, sock=self._listening, backlog=BACKLOG)
-        self.servers = [server]
+        accepting = Accepting(self._front, self._listening, self._make, self._context)
+        self.servers = [cast("asyncio.Server", accepting)]
         self.started = True
 
     def _make(self) -> BoundedProtocol:

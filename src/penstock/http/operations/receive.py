@@ -66,7 +66,7 @@ async def receive(front: Front, call: Call, topic: str, group: str) -> None:
 
 def document_of(one: HandedOut) -> dict[str, object]:
     """Return a message as clients get it."""
-    return shown(one.message, write_handle(one.handle))
+    return shown(one.message, one.handle.receipt.broker_name, write_handle(one.handle))
 
 
 @asynccontextmanager

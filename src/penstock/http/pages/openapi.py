@@ -22,11 +22,12 @@ _REF: Final = _SCHEMAS + "{name}"
 _MESSAGE: Final[dict[str, Any]] = {
     "type": "object",
     "description": "A message that was handed out; value or value_base64 is there.",
-    "required": ["receipt", "id", "topic", "offset", "attempt", "time_ms", "headers"],
+    "required": ["receipt", "id", "topic", "queue", "offset", "attempt", "time_ms", "headers"],
     "properties": {
         "receipt": {"type": "string", "description": "By which it is settled."},
         "id": {"type": "string"},
         "topic": {"type": "string"},
+        "queue": {"type": "string"},
         "offset": {"type": "integer"},
         "attempt": {"type": "integer", "description": "1 the first time."},
         "time_ms": {"type": "integer", "description": "When it was produced."},

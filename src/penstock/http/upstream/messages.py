@@ -105,13 +105,14 @@ def _refused(place: int, what: str, do: str) -> Problem:
     return bad_request("bad-message", f"message {place}: {what}", do)
 
 
-def shown(message: Message, receipt: str) -> dict[str, Any]:
+def shown(message: Message, broker: str, receipt: str) -> dict[str, Any]:
     """Return a message that was handed out, as clients get it."""
     properties = read_properties(message.properties)
     document: dict[str, Any] = {
         "receipt": receipt,
         "id": properties.get(UNIQ_KEY, ""),
         "topic": message.topic,
+        "queue": f"{broker}/{message.queue_id}",
         "offset": message.queue_offset,
         "attempt": message.reconsume_times + 1,
         "time_ms": message.born_ms,

@@ -1,11 +1,13 @@
 """Server-sent events: messages as they come, so many at a time."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from harness.http_front import Events, HttpProcess, all_of
+from harness.http_front import TOKEN, TOKENS, Events, HttpProcess, all_of
 from harness.waiting import wait_until
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from tests.live_node import LiveNode
@@ -106,3 +108,46 @@ def test_a_topic_that_is_deleted_ends_the_stream_with_a_problem(
         name, problem = events.next()
         assert (name, problem["code"]) == ("problem", "topic-not-found")
         assert events.next()[0] == "closed"
+
+
+STREAMED = 'penstock_http_messages_total{outcome="streamed"}'
+
+
+def test_what_was_handed_out_and_not_sent_comes_again_at_once(
+    front: HttpProcess, topic: str
+) -> None:
+    """More than the buffers of a connection that is not read take."""
+    count, before = 100, front.metric(STREAMED)
+    for _ in range(count // 10):
+        front.produce(topic, *(["x" * 100_000] * 10))
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect(("127.0.0.1", front.port))
+    path = f"/v1/topics/{topic}/groups/g/stream?in_flight=256&invisible_seconds=600"
+    raw.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    seen: list[float] = []
+
+    def is_stuck() -> bool:
+        seen.append(front.metric(STREAMED))
+        return len(seen) > 20 and seen[-1] == seen[-20] > before
+
+    assert wait_until(is_stuck, 120)
+    raw.close()
+    assert wait_until(lambda: front.metric("penstock_http_waiting") == 0, 60)
+    sent = round(front.metric(STREAMED) - before)
+    assert 0 < sent < count
+    others = all_of(front, topic, "g", count - sent)
+    assert len(others) == count - sent
+
+
+def test_a_token_that_is_withdrawn_ends_its_streams(
+    served: tuple[LiveNode, str], topic: str, tmp_path: Path
+) -> None:
+    with HttpProcess(tmp_path, [served[1]]) as front:
+        events = Events(front, f"/v1/topics/{topic}/groups/g/stream")
+        new = tmp_path / "new"
+        new.touch(0o600)
+        new.write_text(TOKENS.replace(TOKEN, TOKEN + "-another"))
+        new.replace(front.tokens)
+        assert events.next() == ("end", {})
+        events.close()

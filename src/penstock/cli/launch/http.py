@@ -24,39 +24,50 @@ LISTEN_DEFAULT = "127.0.0.1:8080"
 BOOTSTRAP_DEFAULT = "localhost:9876"
 
 
+TokensOption = Annotated[
+    Path,
+    typer.Option(metavar="FILE", help="Who may do what, TOML; see docs/operations/http.md."),
+]
+BootstrapOption = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT,…",
+        help="Nodes' ports for RocketMQ's remoting clients (remoting.port).",
+    ),
+]
+ListenOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Where clients reach this process.")
+]
+CertificateOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Certificate, PEM; clients then talk TLS.")
+]
+KeyOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.")]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Talk TLS to nodes, whose certificates this signed."),
+]
+ConnectionsOption = Annotated[
+    int, typer.Option(min=1, max=CONNECTIONS_MAX, help="Clients' connections at a time.")
+]
+WaitsOption = Annotated[
+    int,
+    typer.Option(min=1, max=CONNECTIONS_MAX, help="Open receives and streams of one token."),
+]
+PlainOption = Annotated[
+    bool, typer.Option("--plain", help="Let other machines send tokens without TLS.")
+]
+
+
 def run_http(
-    tokens: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Who may do what, TOML; see docs/operations/http.md."),
-    ],
-    bootstrap: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT,…",
-            help="Nodes' ports for RocketMQ's remoting clients (remoting.port).",
-        ),
-    ] = BOOTSTRAP_DEFAULT,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where clients reach this process.")
-    ] = LISTEN_DEFAULT,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificate, PEM; clients then talk TLS.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.")] = None,
-    node_ca: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Talk TLS to nodes, whose certificates this signed."),
-    ] = None,
-    connections: Annotated[
-        int, typer.Option(min=1, max=CONNECTIONS_MAX, help="Clients' connections at a time.")
-    ] = 1_000,
-    waits: Annotated[
-        int,
-        typer.Option(min=1, max=CONNECTIONS_MAX, help="Open receives and streams of one token."),
-    ] = 100,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Let other machines send tokens without TLS.")
-    ] = False,
+    tokens: TokensOption,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    listen: ListenOption = LISTEN_DEFAULT,
+    tls_cert: CertificateOption = None,
+    tls_key: KeyOption = None,
+    node_ca: AuthorityOption = None,
+    connections: ConnectionsOption = 1_000,
+    waits: WaitsOption = 100,
+    plain: PlainOption = False,
 ) -> None:
     """Let clients produce and consume over HTTP, until SIGTERM or SIGINT."""
     addresses = _bootstrap(bootstrap)
@@ -72,13 +83,8 @@ def run_http(
     from penstock.cli.node import log_to_stderr
     from penstock.http.limits import Limits
     from penstock.http.server import bind, serve
-    from penstock.http.tokens import read_tokens
-    from penstock.node.access.files import Watched, read_private
 
-    def load() -> "Tokens":
-        return read_tokens(str(tokens), read_private("--tokens", str(tokens)))
-
-    watched = Watched("the file of tokens", (str(tokens),), load)
+    watched = _tokens(tokens)
     context = _context(tls_cert, tls_key)
     node_tls = _node_context(node_ca)
     log_to_stderr("warning")
@@ -100,6 +106,17 @@ def run_http(
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work)
+
+
+def _tokens(path: Path) -> "Watched[Tokens]":
+    """Return the tokens, which follow their file. Raises ConfigError."""
+    from penstock.http.tokens import read_tokens
+    from penstock.node.access.files import Watched, read_private
+
+    def load() -> "Tokens":
+        return read_tokens(str(path), read_private("--tokens", str(path)))
+
+    return Watched("the file of tokens", (str(path),), load)
 
 
 def _value(context: "Watched[ssl.SSLContext] | None") -> "Callable[[], ssl.SSLContext] | None":

@@ -1,6 +1,7 @@
 """Consume over HTTP: who has which message, for how long, and what becomes of it."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.process
 SHORT_S, LONG_S = 1, 600
 
 
-def got(front: HttpProcess, topic: str, **wish: object) -> list[str]:
+def got(front: HttpProcess, topic: str, **wish: Any) -> list[str]:
     """Receive what is there; return its receipts."""
     return front.receive(topic, wait_seconds=20, **wish).receipts
 
@@ -144,6 +145,19 @@ def test_a_receive_that_waits_gets_what_is_produced_meanwhile(
     assert found == ["a"]
 
 
+def test_a_group_that_waits_does_not_keep_news_from_another(front: HttpProcess, topic: str) -> None:
+    front.produce(topic, "a")
+    (receipt,) = got(front, topic, invisible_seconds=LONG_S)
+    all_of(front, topic, "idle", 1)
+    idle = threading.Thread(target=front.receive, args=(topic, "idle"), kwargs={"wait_seconds": 20})
+    idle.start()
+    assert wait_until(lambda: front.metric("penstock_http_waiting") == 1, 60)
+    front.say("release", topic, [receipt], after_seconds=0.2)
+    assert front.receive(topic, wait_seconds=8).messages
+    front.produce(topic, "b")
+    idle.join()
+
+
 def test_messages_are_not_handed_out_to_a_client_that_has_gone(
     front: HttpProcess, topic: str
 ) -> None:
@@ -195,7 +209,7 @@ def test_a_new_group_begins_at_the_start_or_at_the_end(front: HttpProcess, topic
     ],
 )
 def test_wishes_out_of_bounds_are_refused(
-    front: HttpProcess, topic: str, wish: dict[str, object]
+    front: HttpProcess, topic: str, wish: dict[str, Any]
 ) -> None:
     answer = front.receive(topic, **wish)
     assert (answer.status, answer.document["code"]) == (400, "bad-body")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from penstock.http.front import Front
 from penstock.http.limits import Limits
+from penstock.http.pages.openapi import document
 from penstock.http.server import HttpServer, bind
 from penstock.http.tokens import read_tokens
 
@@ -139,6 +140,25 @@ def test_who_reads_again_in_time_is_not_ended() -> None:
         assert not front.stats.slow_clients
 
     with_limits(PATIENT, test)
+
+
+def test_a_client_that_has_stopped_reading_for_a_while_has_all_its_time_again() -> None:
+    async def test(front: Front, connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(OPENAPI * 400)
+        await asyncio.sleep(0.1)
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(400):
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(document()))
+        await asyncio.sleep(3)  # longer than it may read nothing
+        writer.write(OPENAPI)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        assert not front.stats.slow_clients
+
+    with_limits(Limits(write_s=2, head_s=600, stop_s=5), test)
 
 
 def test_an_idle_connection_does_not_keep_the_process_from_ending() -> None:
