@@ -21,6 +21,7 @@ MORE = 100
 UNTIL_SECONDS = 120.0
 RETRIED = 60
 DELAYED, DELAY_MS = "__delayed_4", 30_000
+TIMED = 6
 
 
 @pytest.fixture
@@ -108,6 +109,22 @@ def sent_back(cluster: ClusterProcess) -> int:
     count = sum(consumer.get_watermark_offsets(part, 60)[1] for part in parts)
     consumer.close()
     return count
+
+
+def test_a_time_of_its_own_is_kept_by_the_next_master(
+    cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    create_topic(cluster, "orders")
+    told = client(tmp_path, "timed", addresses(cluster), "orders", 20, TIMED)
+    assert [one["status"] for one in told] == ["SEND_OK"] * TIMED
+    leader = cluster.leader_of("orders", 0)
+    kill(cluster, leader)
+    *messages, done = client(tmp_path, "push", addresses(cluster), "orders", "timed", "*", TIMED)
+    assert done == {"done": True}
+    cluster.nodes[leader].start()
+    delivered = {one["body"]: one["stored_ms"] for one in messages}
+    assert delivered.keys() == {one["timed"] for one in told}
+    assert not [one for one in told if delivered[one["timed"]] < one["at"]], "some are early"
 
 
 def test_what_was_sent_back_to_a_master_that_is_killed_comes_again_from_the_next_one(

@@ -7,10 +7,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq.grpc_protocol import definition_pb2 as definition
 
 from harness.waiting import wait_until
+from penstock.grpc.config import DELAY_MS_MAX
 from penstock.grpc.errors import Refused
 from penstock.grpc.producing.delays import delivery_ms
 from penstock.grpc.proto.messages import Duration
-from penstock.remoting.later.delayed import UNTIL_MOST_MS
 from tests.grpc.receiving import OK
 from tests.grpc.served import message, records
 from tests.live_node import UNTIL_SECONDS, LiveNode
@@ -69,9 +69,9 @@ def test_a_time_that_is_over_is_now(node, caller, one, topic) -> None:
 
 def test_a_time_that_is_too_far_away_is_refused(node, caller, topic) -> None:
     now_ms = node.broker.clock.wall_ms()
-    far = caller.send(late(topic, now_ms + UNTIL_MOST_MS + 60_000))
+    far = caller.send(late(topic, now_ms + DELAY_MS_MAX + 60_000))
     assert far.status.code == definition.ILLEGAL_DELIVERY_TIME
-    assert caller.send(late(topic, now_ms + UNTIL_MOST_MS - 60_000)).status.code == OK
+    assert caller.send(late(topic, now_ms + DELAY_MS_MAX - 60_000)).status.code == OK
 
 
 def test_a_request_has_one_delayed_message(caller, topic) -> None:
@@ -85,12 +85,12 @@ def test_a_request_has_one_delayed_message(caller, topic) -> None:
         (Duration(seconds=1_700_000_000), NOW_MS),
         (Duration(seconds=1_700_000_000, nanos=1), NOW_MS + 1),
         (Duration(seconds=1_700_000_000, nanos=1_000_000), NOW_MS + 1),
-        (Duration(seconds=1_700_086_400), NOW_MS + UNTIL_MOST_MS),
+        (Duration(seconds=1_700_086_400), NOW_MS + DELAY_MS_MAX),
         (Duration(), 0),
     ],
 )
 def test_a_time_is_never_before_it_is_told(told: Duration, ms: int) -> None:
-    assert delivery_ms(told, NOW_MS) == ms
+    assert delivery_ms(told, NOW_MS, DELAY_MS_MAX) == ms
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_time_is_never_before_it_is_told(told: Duration, ms: int) -> None:
 )
 def test_a_time_that_has_no_place_is_refused(told: Duration | None) -> None:
     with pytest.raises(Refused):
-        delivery_ms(told, NOW_MS)
+        delivery_ms(told, NOW_MS, DELAY_MS_MAX)
 
 
 def test_what_waits_is_counted_on_a_node_with_this_port_alone(node, caller, one, topic) -> None:

@@ -100,8 +100,9 @@ def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> N
 
 def _send_late(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
     """Take a message that is to be there later."""
-    system = _system(messages[0])
-    until_ms = delivery_ms(system.delivery_timestamp, call.client.broker.clock.wall_ms())
+    system, client = _system(messages[0]), call.client
+    now_ms, most_ms = client.broker.clock.wall_ms(), client.front.delay_ms_max
+    until_ms = delivery_ms(system.delivery_timestamp, now_ms, most_ms)
     size_max = topic.rules.max_message_bytes
     (record,) = checked_records(call.client, messages, size_max, delay_properties(until_ms))
     hosted = _partition(call, topic, messages[0])

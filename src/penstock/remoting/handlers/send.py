@@ -2,9 +2,10 @@
 
 Bodies are read by sent_messages.py. The answer comes when the set has confirmed them; it names the
 queue, the offset of the first one and an offset id of each. A message with a delay level waits for
-its time first (later/holding.py); the answer has its offset among those that wait, and an id that
-names no place. Delivery at any other time is refused. A half message of a transaction waits for its
-decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION is to name.
+its time first (later/holding.py), one with a time of its own, too (later/timers.py); the answer has
+its offset among those that wait, and an id that names no place. A half message of a transaction
+waits for its decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION
+is to name.
 
 A consumer that can not send a message back sends it to its retry topic: once it was consumed as
 often as its group may, it is a dead letter instead, whatever queue it names.
@@ -34,6 +35,7 @@ from penstock.remoting.later.delayed import level_of
 from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.later.resending import Resend, resend
 from penstock.remoting.later.retries import TIMES_MAX, Failed
+from penstock.remoting.later.timers import until_ms
 from penstock.remoting.pop.serving import serve
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
@@ -125,8 +127,8 @@ def _store(
         raise IllegalMessage(
             "a batch is neither delayed nor of a transaction: send its messages one by one"
         )
-    level = level_of(first)
-    is_elsewhere = failed is not None or bool(level) or is_first_half
+    level, until = _later(context, first)
+    is_elsewhere = failed is not None or bool(level or until) or is_first_half
     first_id = first.get(UNIQ_KEY, "")[:ID_CHARS_MAX]
     answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere)
     done = partial(_answer, context, reply, answered)
@@ -138,8 +140,19 @@ def _store(
         resend(context, Resend(group, found.queue.set_id, records[0], times), done)
     elif level:
         context.front.holding.hold(found.hosted, level, records[0], done)
+    elif until:
+        context.front.holding.hold_until(found.hosted, until, records[0], done)
     else:
         context.front.sending.add(found.hosted, Sent(records, done, read.size_max))
+
+
+def _later(context: RemotingContext, properties: Mapping[str, str]) -> tuple[int, int]:
+    """Return the level of a message, or when it is to be delivered; 0: it has none."""
+    level = level_of(properties)
+    if level:
+        return level, 0
+    front = context.front
+    return 0, until_ms(properties, front.broker.clock.wall_ms(), front.delay_ms_max)
 
 
 def _failed(command: Command, properties: Mapping[str, str]) -> tuple[str, Failed] | None:
