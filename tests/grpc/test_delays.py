@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq.grpc_protocol import definition_pb2 as definition
+from rocketmq.grpc_protocol import service_pb2 as service
 
 from harness.waiting import wait_until
 from penstock.grpc.config import DELAY_MS_MAX
 from penstock.grpc.errors import Refused
 from penstock.grpc.producing.delays import delivery_ms
 from penstock.grpc.proto.messages import Duration
-from tests.grpc.receiving import OK
+from tests.grpc.receiving import OK, named
 from tests.grpc.served import message, records
 from tests.live_node import UNTIL_SECONDS, LiveNode
 
@@ -42,7 +43,7 @@ def test_a_delayed_message_comes_at_its_time_with_what_it_was_sent_with(
     assert answer.status.code == OK
     (entry,) = answer.entries
     assert (entry.message_id, entry.transaction_id) == (entry.message_id, entry.message_id)
-    assert not entry.recall_handle
+    assert entry.recall_handle
     assert one.receive(topic, 0).messages == []
     (got,) = one.receive(topic, 20).messages
     assert node.broker.clock.wall_ms() >= until_ms
@@ -59,6 +60,40 @@ def test_a_delayed_message_comes_at_its_time_with_what_it_was_sent_with(
     headers = dict(record.headers())
     assert headers["rmq.TIMER_DELIVER_MS"] == str(until_ms).encode()
     assert not headers.keys() & {"rmq.until", "rmq.delayed"}
+
+
+def recall(caller, topic: str, handle: str) -> Any:
+    request = service.RecallMessageRequest(topic=named(topic), recall_handle=handle)
+    return caller.call("RecallMessage", request)
+
+
+def test_a_message_is_recalled_and_never_comes(node, caller, one, topic) -> None:
+    keeping = keeping_of(node)
+    until_ms = node.broker.clock.wall_ms() + 4_000
+    (entry,) = caller.send(late(topic, until_ms)).entries
+    answer = recall(caller, topic, entry.recall_handle)
+    assert (answer.status.code, answer.message_id) == (OK, entry.message_id)
+    assert recall(caller, topic, entry.recall_handle).status.code == OK
+    dropped = node.call(lambda: keeping.recalls.dropped)
+    assert wait_until(lambda: node.call(lambda: keeping.recalls.dropped) > dropped, UNTIL_SECONDS)
+    assert one.receive(topic, 0).messages == []
+
+
+def test_what_is_delivered_is_not_found_by_a_recall(node, caller, one, topic) -> None:
+    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms() + 1_200)).entries
+    assert one.receive(topic, 20).bodies == ["late"]
+    answer = recall(caller, topic, entry.recall_handle)
+    assert answer.status.code == definition.MESSAGE_NOT_FOUND
+
+
+@pytest.mark.parametrize("handle", ["", "x", "djEgb3RoZXJzIHNldC0xIDE3OTYwMTU5MTUwMTcgSUQ="])
+def test_a_handle_of_nothing_or_of_another_topic_is_refused(caller, topic, handle: str) -> None:
+    assert recall(caller, topic, handle).status.code == definition.BAD_REQUEST
+
+
+def test_what_is_there_at_once_has_no_recall_handle(node, caller, topic) -> None:
+    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms())).entries
+    assert not entry.recall_handle
 
 
 def test_a_time_that_is_over_is_now(node, caller, one, topic) -> None:

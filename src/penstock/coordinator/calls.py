@@ -6,6 +6,7 @@
     VerifyRequest   ─► VerifyResponse     is the partition in that transaction; or add it
     share_calls.py                        what share groups ask
     position_calls.py                     positions of groups that another broker coordinates
+    recall_calls.py                       messages that wait in a set that another broker leads
     extent_calls.py                       what a member with a damaged extent file asks
 
     CallError
@@ -51,6 +52,7 @@ from penstock.coordinator.position_calls import (
     GroupPositionsResponse,
     PositionResponse,
 )
+from penstock.coordinator.recall_calls import RecallRequest, RecallResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -187,8 +189,10 @@ PositionAnswer = PositionResponse | GroupPositionsResponse
 PieceQuestion = BatchesRequest | ExtentRequest
 PieceAnswer = BatchesResponse | ExtentResponse
 OfGroups = PositionQuestion | GroupQuestion
-Question = MarkersRequest | VerifyRequest | ShareQuestion | PieceQuestion | OfGroups
-Answer = MarkersResponse | VerifyResponse | ShareAnswer | PieceAnswer | PositionAnswer
+OfLogs = PieceQuestion | RecallRequest
+Question = MarkersRequest | VerifyRequest | ShareQuestion | OfLogs | OfGroups
+OfLogsAnswer = PieceAnswer | RecallResponse
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | OfLogsAnswer | PositionAnswer
 
 
 class Caller(Protocol):
@@ -234,6 +238,10 @@ class Caller(Protocol):
     async def ask(
         self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
     ) -> GroupPositionsResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: RecallRequest, *, timeout_ms: int
+    ) -> RecallResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -250,6 +258,8 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
+        case RecallRequest(), RecallResponse():
+            return True
         case _:
             return _is_of_groups(question, answer) or _is_piece(question, answer)
 

@@ -3,7 +3,7 @@
     NORMAL         the queue that the client names, if it is led here; else one after another
     FIFO           the partition that the message group falls on; else the next one that is led here
     DELAY          a partition as for NORMAL, when its time has come; the answer has its offset
-                   among those that wait
+                   among those that wait, and the handle by which it is recalled
     TRANSACTION    a partition as for NORMAL, when it is committed (methods/end_transaction.py); the
                    answer has its transaction id, and its number among half messages as its offset
 
@@ -44,6 +44,7 @@ from penstock.grpc.proto.messages import (
 )
 from penstock.grpc.statuses import Code, MessageType
 from penstock.protobuf.codec import decode
+from penstock.remoting.recall.handle import Handle
 from penstock.remoting.sending import Sent
 from penstock.replication.errors import NotMaster
 
@@ -107,7 +108,9 @@ def _send_late(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> N
     (record,) = checked_records(call.client, messages, size_max, delay_properties(until_ms))
     hosted = _partition(call, topic, messages[0])
     _note(call, hosted, messages)
-    done = partial(_answer, call, [system.message_id])
+    handle = Handle(topic.name, hosted.member.replica_set_id, until_ms, system.message_id)
+    told = handle if until_ms > now_ms else None
+    done = partial(_answer_late, call, system.message_id, told)
     call.client.front.keeping.holding.hold_until(hosted, until_ms, record, done)
 
 
@@ -175,6 +178,22 @@ def _answer(call: Call, ids: Sequence[str], outcome: int | PlatformError) -> Non
         for at, one in enumerate(ids)
     ]
     call.reply(SendMessageResponse(status=_OK, entries=entries))
+
+
+def _answer_late(
+    call: Call, message_id: str, handle: Handle | None, outcome: int | PlatformError
+) -> None:
+    if isinstance(outcome, PlatformError):
+        call.fail(outcome)
+        return
+    entry = SendResultEntry(
+        status=_OK,
+        message_id=message_id,
+        transaction_id=message_id,
+        offset=outcome,
+        recall_handle="" if handle is None else call.client.front.keeping.recalls.handle(handle),
+    )
+    call.reply(SendMessageResponse(status=_OK, entries=[entry]))
 
 
 def _answer_half(

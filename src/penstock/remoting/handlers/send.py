@@ -3,7 +3,8 @@
 Bodies are read by sent_messages.py. The answer comes when the set has confirmed them; it names the
 queue, the offset of the first one and an offset id of each. A message with a delay level waits for
 its time first (later/holding.py), one with a time of its own, too (later/timers.py); the answer has
-its offset among those that wait, and an id that names no place. A half message of a transaction
+its offset among those that wait, an id that names no place, and of the second the handle by which
+it is recalled (handlers/recall.py). A half message of a transaction
 waits for its decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION
 is to name.
 
@@ -37,6 +38,7 @@ from penstock.remoting.later.resending import Resend, resend
 from penstock.remoting.later.retries import TIMES_MAX, Failed
 from penstock.remoting.later.timers import until_ms
 from penstock.remoting.pop.serving import serve
+from penstock.remoting.recall.handle import Handle
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
 from penstock.remoting.system_names import UNIQ_KEY
@@ -130,7 +132,8 @@ def _store(
     level, until = _later(context, first)
     is_elsewhere = failed is not None or bool(level or until) or is_first_half
     first_id = first.get(UNIQ_KEY, "")[:ID_CHARS_MAX]
-    answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere)
+    recalls = _handle(command, found, until, first.get(UNIQ_KEY, ""))
+    answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere, recalls)
     done = partial(_answer, context, reply, answered)
     if is_first_half:
         half = half_of(context, command, found, first)
@@ -153,6 +156,14 @@ def _later(context: RemotingContext, properties: Mapping[str, str]) -> tuple[int
         return level, 0
     front = context.front
     return 0, until_ms(properties, front.broker.clock.wall_ms(), front.delay_ms_max)
+
+
+def _handle(command: Command, found: Found, until: int, message_id: str) -> Handle | None:
+    """Return by what a message is recalled that waits until a time; None if it can not be."""
+    topic = text(command, "b")
+    if not until or retry_group(topic) is not None or len(message_id) > ID_CHARS_MAX:
+        return None
+    return Handle(topic, found.queue.set_id, until, message_id)
 
 
 def _failed(command: Command, properties: Mapping[str, str]) -> tuple[str, Failed] | None:
@@ -186,6 +197,8 @@ class _Answered(NamedTuple):
     first_id: str
     is_elsewhere: bool
     """Whether the message is in no queue yet, or in another one."""
+    handle: Handle | None
+    """By which it is recalled, where it waits for a time of its own."""
 
     def locator(self, offset: int) -> int:
         """Return the locator of a message of the answer."""
@@ -210,13 +223,17 @@ def _answer(
     locators = [answered.locator(one) for one in offsets]
     if is_half:
         locators = [context.front.halves.locator(answered.found.queue.set_id, outcome)]
+    fields = {
+        "msgId": offset_ids(host, locators),
+        "queueId": str(answered.found.queue.queue_id),
+        "queueOffset": str(outcome),
+        "transactionId": answered.first_id,
+    }
+    recalls = answered.handle and context.front.keeping.recalls.handle(answered.handle)
+    if recalls:
+        fields["recallHandle"] = recalls
     reply(
-        {
-            "msgId": offset_ids(host, locators),
-            "queueId": str(answered.found.queue.queue_id),
-            "queueOffset": str(outcome),
-            "transactionId": answered.first_id,
-        },
+        fields,
         records=answered.messages,
         payload=answered.size,
     )

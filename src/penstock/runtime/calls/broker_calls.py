@@ -33,6 +33,7 @@ from penstock.coordinator.position_calls import (
     GroupPositionsResponse,
     PositionResponse,
 )
+from penstock.coordinator.recall_calls import RecallRequest, RecallResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -102,6 +103,10 @@ class BrokerCalls:
     async def ask(
         self, broker_id: BrokerId, question: GroupPositionsRequest, *, timeout_ms: int
     ) -> GroupPositionsResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: RecallRequest, *, timeout_ms: int
+    ) -> RecallResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

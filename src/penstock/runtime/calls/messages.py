@@ -37,6 +37,7 @@ from penstock.coordinator.position_calls import (
     GroupPositionsResponse,
     PositionResponse,
 )
+from penstock.coordinator.recall_calls import RecallRequest, RecallResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -110,6 +111,8 @@ _BOUNDS: dict[type, Bounds] = {
     GroupPositionsRequest: Bounds(4 << 10),
     GroupPositionsResponse: Bounds(FRAME_BYTES_MAX, {"positions": POSITIONS_MAX}),
     DeleteGroupRequest: Bounds(4 << 10),
+    RecallRequest: Bounds(4 << 10),
+    RecallResponse: Bounds(4 << 10),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -128,6 +131,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         10: FetchPositionRequest,
         11: GroupPositionsRequest,
         12: DeleteGroupRequest,
+        13: RecallRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -138,6 +142,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         135: ExtentResponse,
         136: PositionResponse,
         137: GroupPositionsResponse,
+        138: RecallResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -183,7 +188,7 @@ def check(message: CallMessage) -> None:
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)
-    elif isinstance(message, PieceQuestion | PositionQuestion):
+    elif isinstance(message, PieceQuestion | PositionQuestion | RecallRequest):
         ids = (message.topic_id,)
     elif isinstance(message, GroupPositionsResponse):
         ids = (one.topic_id for one in message.positions)

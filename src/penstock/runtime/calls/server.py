@@ -36,6 +36,7 @@ from penstock.coordinator.position_calls import (
     FetchPositionRequest,
     GroupPositionsRequest,
 )
+from penstock.coordinator.recall_calls import RecallRequest
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -68,6 +69,7 @@ Q = TypeVar(
     FetchPositionRequest,
     GroupPositionsRequest,
     DeleteGroupRequest,
+    RecallRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 
