@@ -62,7 +62,7 @@ class Recalls:
 
     def handle(self, handle: Handle) -> str:
         """Return the text by which a message that waits is recalled; empty: it can not be."""
-        place = self._places.find(RECALL_TOPIC, handle.set_id)
+        place = self._place(handle.set_id)
         return "" if place is None else handle_text(handle)
 
     def recall(self, set_id: ReplicaSetId, recalled: Recalled, done: Done) -> None:
@@ -71,7 +71,7 @@ class Recalls:
         `done` is called once, when it is confirmed or with an error that came behind the append.
         Raises RecallRefused, RecallsNotReady, ReplicationError kinds.
         """
-        place = self._places.find(RECALL_TOPIC, set_id)
+        place = self._place(set_id)
         if place is None:
             raise BadHandle("no message of this set can be recalled")
         place.check_still_led()
@@ -80,12 +80,12 @@ class Recalls:
 
     def is_ready(self, set_id: ReplicaSetId) -> bool:
         """Whether it is known what of a set is recalled; if not, it is being found out."""
-        place = self._places.find(RECALL_TOPIC, set_id)
+        place = self._place(set_id)
         return place is None or self._of(place).is_ready
 
     def left_of(self, set_id: ReplicaSetId, due: Sequence[Waiting]) -> Sequence[Waiting]:
         """Return those of what is due that are not recalled. Call it when is_ready."""
-        place = self._places.find(RECALL_TOPIC, set_id)
+        place = self._place(set_id)
         state = None if place is None else self._of(place).state
         if not state:
             return due
@@ -93,7 +93,7 @@ class Recalls:
 
     def decide(self, set_id: ReplicaSetId, until_ms: int) -> None:
         """Decide what of a set is due until a time. Raises RecallsNotReady, what an append does."""
-        place = self._places.find(RECALL_TOPIC, set_id)
+        place = self._place(set_id)
         if place is not None and until_ms:
             self._of(place).decide(until_ms)
 
@@ -109,6 +109,10 @@ class Recalls:
             if led.is_ready:
                 floor_ms = floor_of(hosted.member.replica_set_id)
                 led.tidy(None if floor_ms is None else floor_ms - LATE_MS - APART_MS)
+
+    def _place(self, set_id: ReplicaSetId) -> HostedPartition | None:
+        place = self._places.find(RECALL_TOPIC, set_id)
+        return place if place is not None and place.topic.internal else None
 
     def _of(self, place: HostedPartition) -> LedRecalls:
         led = self._led.get(place)
