@@ -155,7 +155,8 @@ def test_a_recall_is_passed_on_to_the_master_of_the_set(tmp_path: Path) -> None:
         while not left <= read:
             record = consumer.poll(UNTIL_SECONDS)
             assert record is not None, f"{len(read)} of {len(left)} are there"
-            read |= {record.value().decode()} if record.error() is None else set()
+            if record.error() is None:
+                read.add((record.value() or b"").decode())
         consumer.close()
         assert read == left
 

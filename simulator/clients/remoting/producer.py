@@ -1,5 +1,7 @@
 """A remoting producer: single messages, batches, one-way, delayed, timed. Each value is sent once.
 
+Every second one of those with a time is recalled after a while: before its time, or too late.
+
 Whatever has no answer, or one that refuses, may be there or not.
 
 Source: RocketMQ `DefaultMQProducerImpl`.
@@ -30,6 +32,7 @@ LEVELS = (1, 1, 2)
 """1 s and 5 s: what waits comes within the run."""
 TIMES_MS = (900, 7_500)
 """Through several levels, likewise."""
+RECALL_SECONDS = (0.05, 3.0)
 TOGETHER_MAX = 4
 _LONG = {
     "a": "producerGroup",
@@ -83,6 +86,20 @@ class RemotingProducer(RemotingClient):
         if answer.code != ResponseCode.SUCCESS:
             raise LinkFailed(f"{ResponseCode(answer.code).name}: {answer.remark}")
         self._note(at, count, answer)
+        handle = answer.fields.get("recallHandle")
+        if handle is not None and self.random.random() < 1 / 2:
+            await self._recall(at, queue, handle)
+
+    async def _recall(self, at: int, queue: Queue, handle: str) -> None:
+        await self.idle(RECALL_SECONDS)
+        link = await self.master(self.topic, queue.broker)
+        fields = {"producerGroup": self.name, "topic": self.topic, "recallHandle": handle}
+        self.sends[at] = self.sends[at]._replace(may_be_recalled=True)
+        answer = await link.call(RequestCode.RECALL_MESSAGE, fields, b"")
+        if answer.code == ResponseCode.SUCCESS:
+            self.sends[at] = self.sends[at]._replace(is_recalled=True)
+        elif answer.code == ResponseCode.ILLEGAL_OPERATION:
+            self.sends[at] = self.sends[at]._replace(may_be_recalled=False)
 
     def _next(self) -> str:
         self._count += 1

@@ -11,6 +11,8 @@ A client chooses a node by a queue of its route, and the node chooses the partit
 proxy does: most clients do not tell the queue. So the messages of a group are in one partition as
 long as their client stays with one node and that node leads what it leads.
 
+A topic with a message type takes messages of that kind alone (`penstock.message.type`).
+
 What has no place yet is refused by its kind: lite topics, priorities.
 
 Source: RocketMQ's proxy `SendMessageActivity` (order of checks and their codes),
@@ -28,6 +30,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.errors import InternalTopicRefused
 from penstock.broker.metering import Kind
+from penstock.configs.message_types import MIXED
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
@@ -72,6 +75,7 @@ def _handle(call: Call, message: bytes) -> None:
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
     (kind,) = kinds
+    _check_type(topic.settings.message_type, kind)
     if kind in _ALONE and len(messages) > 1:
         raise Refused(Code.BAD_REQUEST, "a request has one delayed or transactional message")
     if kind is MessageType.TRANSACTION:
@@ -84,6 +88,16 @@ def _handle(call: Call, message: bytes) -> None:
         _note(call, hosted, messages)
         ids = [_system(one).message_id for one in messages]
         call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
+
+
+def _check_type(expected: str, kind: MessageType) -> None:
+    """Check that a topic takes messages of a kind. Raises Refused, with RocketMQ's text."""
+    if expected not in {MIXED, kind.name}:
+        raise Refused(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+            f"TopicMessageType validate failed, the expected type is {expected}, but actual type"
+            f" is {kind.name}",
+        )
 
 
 def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
