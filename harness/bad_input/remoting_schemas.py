@@ -8,11 +8,14 @@ largest body that its layout permits.
 import json
 import zlib
 from collections.abc import Callable, Mapping
+from time import time
 from typing import Any, Final, NamedTuple
 
+from penstock.base.ids import ReplicaSetId
 from penstock.remoting.dispatch import BODY_BYTES_MAX
 from penstock.remoting.handlers.locks import QUEUES_MAX
 from penstock.remoting.heartbeat import GROUPS_MAX
+from penstock.remoting.recall.handle import Handle, handle_text
 from penstock.remoting.wire.batch_body import MESSAGES_MAX, BatchedMessage, encode_batch
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command, Serialisation
@@ -125,6 +128,12 @@ def _acks(hand_outs: int = 1) -> bytes:
     return _json(brokerName=SET, acks=[one] * hand_outs)
 
 
+def _handle(message_id: str) -> str:
+    """A message that nobody has sent, tomorrow."""
+    tomorrow_ms = (int(time()) + 86_400) * 1_000
+    return handle_text(Handle(TOPIC, ReplicaSetId(1), tomorrow_ms, message_id))
+
+
 def _assignment() -> bytes:
     return _json(topic=TOPIC, consumerGroup=GROUP, clientId=CLIENT, messageModel="BROADCASTING")
 
@@ -211,6 +220,9 @@ SCHEMAS: Final[Mapping[RequestCode, Schema]] = {
             "tranStateTableOffset": _numbers(0, most=(1 << 40) - 1),
             "msgId": ("x",),
         }
+    ),
+    C.RECALL_MESSAGE: Schema(
+        _NAMED | {"producerGroup": ("p",), "recallHandle": (_handle("x"), _handle("y" * 255))}
     ),
     C.POP_MESSAGE: Schema(_POP),
     C.NOTIFICATION: Schema(_POP),

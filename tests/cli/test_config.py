@@ -73,3 +73,12 @@ def test_what_only_all_brokers_together_have_is_unset(node):
     assert key in node.run("config", "describe", "broker", "default")
     node.run("config", "unset", "broker", "default", key)
     assert key not in node.run("config", "describe", "broker", "default")
+
+
+def test_a_topic_is_created_with_a_message_type(node):
+    node.run("topic", "create", "typed", "--message-type", "fifo")
+    described = node.run("config", "describe", "topic", "typed", "-o", "json")
+    (row,) = [one for one in json.loads(described) if "FIFO" in json.dumps(one)]
+    assert "penstock.message.type" in json.dumps(row)
+    code, _, errors = node.try_to_run("topic", "create", "lite", "--message-type", "lite")
+    assert (code, "message-type" in errors) == (2, True)

@@ -1,6 +1,7 @@
-// RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through | SECONDS].
+// RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through | SECONDS [recall]].
 // With `through` it sends until a line comes in; a send that fails is told and tried again.
-// With SECONDS each message is to be there so much later, and 1.3 s more for each before it.
+// With SECONDS each message is to be there so much later, and 1.3 s more for each before it; with
+// `recall` every second one is recalled.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -29,7 +30,7 @@ public class GrpcProducer {
         if (words.length > 3 && !words[3].equals("through")) {
             for (int number = 0; number < Integer.parseInt(words[2]); number++) {
                 long later = Long.parseLong(words[3]) * 1_000 + number * 1_300;
-                delayed(producer, words[1], number, later);
+                delayed(producer, words[1], number, later, words.length > 4 && number % 2 == 1);
             }
         } else if (words.length > 3) {
             through(producer, words[1]);
@@ -62,17 +63,24 @@ public class GrpcProducer {
                 "@{\"sent\": \"" + body + "\", \"id\": \"" + receipt.getMessageId() + "\"}");
     }
 
-    static void delayed(Producer producer, String topic, int number, long later)
+    static void delayed(Producer producer, String topic, int number, long later, boolean recalls)
             throws Exception {
         String body = "late-" + number;
         long at = System.currentTimeMillis() + later;
-        producer.send(
-                PROVIDER.newMessageBuilder()
-                        .setTopic(topic)
-                        .setBody(body.getBytes(StandardCharsets.UTF_8))
-                        .setDeliveryTimestamp(at)
-                        .build());
-        System.out.println("@{\"sent\": \"" + body + "\", \"at\": " + at + "}");
+        SendReceipt receipt =
+                producer.send(
+                        PROVIDER.newMessageBuilder()
+                                .setTopic(topic)
+                                .setBody(body.getBytes(StandardCharsets.UTF_8))
+                                .setDeliveryTimestamp(at)
+                                .build());
+        String more = "";
+        if (recalls) {
+            var recalled = producer.recallMessage(topic, receipt.getRecallHandle()).getMessageId();
+            boolean isIt = recalled.toString().equals(receipt.getMessageId().toString());
+            more = ", \"recalled\": " + isIt;
+        }
+        System.out.println("@{\"sent\": \"" + body + "\", \"at\": " + at + more + "}");
     }
 
     static void through(Producer producer, String topic) throws Exception {

@@ -10,6 +10,9 @@
 //   pull-sql ADDRESS TOPIC GROUP SQL        what the expression is true for, likewise
 //   through-sql ADDRESS TOPIC GROUP         as through, by an expression that is true for all
 //   delayed ADDRESS TOPIC LEVEL COUNT       send so many with a delay level
+//   timed ADDRESS TOPIC SECONDS COUNT       send so many, each by the next of the three ways to ask
+//                                           for a time, so far away and a second more for each
+//   recalled ADDRESS TOPIC SECONDS COUNT    the same, and every second one is recalled
 //   failing ADDRESS TOPIC GROUP COUNT MOST  fail to consume until so many have come, each at most
 //                                           so often again
 //   giving ADDRESS TOPIC GROUP COUNT MOST   the same by a consumer that keeps the order of queues
@@ -66,6 +69,7 @@ public class RemotingClients {
             case "orderly" -> orderly(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "lite" -> lite(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "delayed" -> delayed(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]));
+            case "timed", "recalled" -> timed(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]), arguments[0].equals("recalled"));
             case "failing" -> failing(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
             case "giving" -> giving(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), Integer.parseInt(rest[4]));
             case "retrying" -> retrying(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
@@ -214,6 +218,31 @@ public class RemotingClients {
             message.setDelayTimeLevel(level);
             tell(Map.of("asked_ms", System.currentTimeMillis()));
             tellSent("delayed " + n, producer.send(message));
+        }
+        producer.shutdown();
+    }
+
+    private static void timed(String address, String topic, int seconds, int count, boolean recalls)
+        throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setSendMsgTimeout(20_000);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            Message message = message(topic, "timed", n);
+            long later = (seconds + n) * 1_000L;
+            long at = System.currentTimeMillis() + later;
+            switch (n % 3) {
+                case 0 -> message.setDelayTimeSec(seconds + n);
+                case 1 -> message.setDelayTimeMs(later);
+                default -> message.setDeliverTimeMs(at);
+            }
+            SendResult result = producer.send(message);
+            tell(Map.of("timed", "timed " + n, "at", at, "status", result.getSendStatus().name()));
+            if (recalls && n % 2 == 1) {
+                String id = producer.recallMessage(topic, result.getRecallHandle());
+                tell(Map.of("recalled", "timed " + n, "is_it", id.equals(result.getMsgId())));
+            }
         }
         producer.shutdown();
     }

@@ -1,7 +1,8 @@
 """RocketMQ's gRPC client for Python as a producer, in a process of its own: its logs go to HOME.
 
 ENDPOINTS TOPIC COUNT: one half of the messages have a group. With SECONDS behind it each message is
-to be there so much later. Tells what was sent, a line for each.
+to be there so much later; with a word behind that every second one is recalled. Tells what was
+sent, a line for each.
 """
 
 import json
@@ -34,7 +35,7 @@ def main(endpoints: str, topic: str, count: int) -> None:
     producer.shutdown()
 
 
-def delayed(endpoints: str, topic: str, count: int, seconds: int) -> None:
+def delayed(endpoints: str, topic: str, count: int, seconds: int, *, recalls: bool) -> None:
     producer = Producer(ClientConfiguration(endpoints, Credentials()), (topic,))
     producer.startup()
     for number in range(count):
@@ -42,8 +43,12 @@ def delayed(endpoints: str, topic: str, count: int, seconds: int) -> None:
         message.body = f"late-{number}".encode()
         at = int(time.time()) + seconds + number
         message.delivery_timestamp = at
-        producer.send(message)
-        sys.stdout.write("@" + json.dumps({"sent": f"late-{number}", "at": at * 1_000}) + "\n")
+        receipt = producer.send(message)
+        told = {"sent": f"late-{number}", "at": at * 1_000}
+        if recalls and number % 2:
+            recalled = producer.recall_message(topic, receipt.recall_handle)
+            told["recalled"] = recalled == receipt.message_id
+        sys.stdout.write("@" + json.dumps(told) + "\n")
     producer.shutdown()
 
 
@@ -57,6 +62,6 @@ def _plain(topic: str) -> Message:
 if __name__ == "__main__":
     address, name, wanted, *later = sys.argv[1:]
     if later:
-        delayed(address, name, int(wanted), int(later[0]))
+        delayed(address, name, int(wanted), int(later[0]), recalls=len(later) > 1)
     else:
         main(address, name, int(wanted))

@@ -118,6 +118,49 @@ def test_a_delayed_message_is_there_at_its_time_and_not_before(
     check_late({one["sent"]: one["at"] for one in told}, records(node, topic, PARTITIONS, LATE))
 
 
+@pytest.mark.parametrize("name", ["java", "python"])
+def test_a_delayed_message_that_is_recalled_is_never_there(
+    served: tuple[LiveNode, str, str], tmp_path: Path, name: str
+) -> None:
+    node, grpc, _ = served
+    topic = f"recalled-{name}"
+    node.submit(CreateTopics(topics=(Created(name=topic, partition_count=PARTITIONS),)))
+    words = (grpc, topic, LATE, 3, "recall")
+    told = client(tmp_path, *words, source=GRPC) if name == "java" else python(tmp_path, *words)
+    sent = [one for one in told if "sent" in one]
+    assert [one.get("recalled") for one in sent] == [None, True] * (LATE // 2)
+    left = {one["sent"]: one["at"] for one in sent if "recalled" not in one}
+    kept = node.node._rocketmq.keeping
+    assert kept is not None
+    assert wait_until(lambda: node.call(kept.delivery.waiting) == 0, UNTIL_SECONDS)
+    read = records(node, topic, PARTITIONS, len(left))
+    assert {one.value().decode() for one in read} == left.keys()
+
+
+def test_a_recall_is_passed_on_to_the_master_of_the_set(tmp_path: Path) -> None:
+    """Python's client asks the first node that it knows, which leads nothing here."""
+    with ClusterProcess(tmp_path / "cluster", has_grpc=True) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 3)])["orders"].result(60)
+        leader = cluster.leader_of("orders", 0)
+        other = next(port for one, port in cluster.grpc_ports.items() if one != leader)
+        told = python(tmp_path, f"127.0.0.1:{other}", "orders", LATE, 4, "recall")
+        assert [one.get("recalled") for one in told] == [None, True] * (LATE // 2)
+        left = {one["sent"] for one in told if "recalled" not in one}
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "enable.auto.commit": 0}
+        )
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        read: set[str] = set()
+        while not left <= read:
+            record = consumer.poll(UNTIL_SECONDS)
+            assert record is not None, f"{len(read)} of {len(left)} are there"
+            if record.error() is None:
+                read.add((record.value() or b"").decode())
+        consumer.close()
+        assert read == left
+
+
 def check_late(times: dict[str, int], read: list[Any]) -> None:
     """Each message is there once, and not before its time."""
     assert len(times) == LATE

@@ -61,6 +61,21 @@ def test_a_message_is_found_by_its_offset_id_and_by_its_offset(
     assert "CODE: " in missing
 
 
+def test_a_topic_gets_a_message_type(served: tuple[LiveNode, str], tmp_path: Path) -> None:
+    node, address = served
+    made = "updateTopic -b {0} -t typed -r 1 -w 1 -a {1}"
+    changed, refused = mqadmin(
+        tmp_path,
+        address,
+        made.format(address, "+message.type=FIFO"),
+        made.format(address, "+message.type=LITE"),
+    )
+    assert f"create topic to {address} success." in changed
+    assert "message.type" in refused
+    settings = node.call(lambda: node.broker.metadata.topics_by_name["typed"].settings)
+    assert settings.message_type == "FIFO"
+
+
 def test_topics_are_made_shown_enlarged_and_deleted(address: str, tmp_path: Path) -> None:
     cluster = rows(mqadmin(tmp_path, address, "clusterList")[0])[0][0]
     made, route, empty, more, perm, listed, deleted, after, missing = mqadmin(

@@ -212,6 +212,38 @@ def test_a_delayed_message_comes_when_its_time_has(
         assert "DELAY" not in delivered[number]["properties"]
 
 
+def test_a_message_with_a_time_of_its_own_comes_when_that_has(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    """Asked for in seconds, in milliseconds and as a time."""
+    told = client(tmp_path, "timed", address, topic, 2, 3)
+    assert [one["status"] for one in told] == ["SEND_OK"] * 3
+    *messages, done = client(tmp_path, "push", address, topic, "timed", "*", 3)
+    assert done == {"done": True}
+    delivered = {one["body"]: one["stored_ms"] for one in messages}
+    for one in told:
+        assert delivered[one["timed"]] >= one["at"]
+
+
+def test_a_message_that_its_producer_recalls_never_comes(
+    node: LiveNode, address: str, topic: str, tmp_path: Path
+) -> None:
+    told = client(tmp_path, "recalled", address, topic, 4, 4)
+    recalled = {one["recalled"] for one in told if one.get("is_it")}
+    assert recalled == {"timed 1", "timed 3"}
+    *messages, done = client(tmp_path, "push", address, topic, "recalling", "*", 2)
+    assert done == {"done": True}
+    front = node.node._rocketmq.remoting
+    assert front is not None
+    kept = front.keeping
+    assert wait_until(
+        lambda: node.call(lambda: (kept.recalls.dropped, kept.delivery.waiting())) == (2, 0),
+        90.0,
+    )
+    assert {one["body"] for one in messages} == {"timed 0", "timed 2"}
+    assert ends(node, topic) == 2
+
+
 @pytest.mark.parametrize("kind", ["failing", "giving"])
 def test_what_fails_each_time_comes_again_and_is_a_dead_letter_in_the_end(
     node: LiveNode, address: str, topic: str, tmp_path: Path, kind: str

@@ -21,6 +21,7 @@ MORE = 100
 UNTIL_SECONDS = 120.0
 RETRIED = 60
 DELAYED, DELAY_MS = "__delayed_4", 30_000
+TIMED = 6
 
 
 @pytest.fixture
@@ -108,6 +109,45 @@ def sent_back(cluster: ClusterProcess) -> int:
     count = sum(consumer.get_watermark_offsets(part, 60)[1] for part in parts)
     consumer.close()
     return count
+
+
+def test_a_time_of_its_own_is_kept_by_the_next_master(
+    cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    create_topic(cluster, "orders")
+    told = client(tmp_path, "timed", addresses(cluster), "orders", 20, TIMED)
+    assert [one["status"] for one in told] == ["SEND_OK"] * TIMED
+    leader = cluster.leader_of("orders", 0)
+    kill(cluster, leader)
+    *messages, done = client(tmp_path, "push", addresses(cluster), "orders", "timed", "*", TIMED)
+    assert done == {"done": True}
+    cluster.nodes[leader].start()
+    delivered = {one["body"]: one["stored_ms"] for one in messages}
+    assert delivered.keys() == {one["timed"] for one in told}
+    assert not [one for one in told if delivered[one["timed"]] < one["at"]], "some are early"
+
+
+def test_what_is_recalled_stays_so_and_all_else_comes_though_the_master_is_killed(
+    cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    create_topic(cluster, "orders")
+    told = client(tmp_path, "recalled", addresses(cluster), "orders", 20, TIMED)
+    recalled = {one["recalled"] for one in told if one.get("is_it")}
+    assert len(recalled) == TIMED // 2
+    leader = cluster.leader_of("orders", 0)
+    kill(cluster, leader)
+    left = {
+        one["timed"]: one["at"] for one in told if "timed" in one and one["timed"] not in recalled
+    }
+    words = (addresses(cluster), "orders", "timed", "*")
+    *messages, done = client(tmp_path, "push", *words, len(left))
+    assert done == {"done": True}
+    assert {one["body"] for one in messages} == left.keys()
+    last = client(tmp_path, "timed", addresses(cluster), "orders", 4, 1)
+    assert last[0]["at"] > max(one["at"] for one in told if "at" in one), "behind the last recalled"
+    *more, done = client(tmp_path, "push", *words, 1)
+    assert done == {"done": True}
+    assert not [one for one in more if one["stored_ms"] < last[0]["at"]], "a recalled one came"
 
 
 def test_what_was_sent_back_to_a_master_that_is_killed_comes_again_from_the_next_one(

@@ -127,6 +127,7 @@ def test_every_method_of_the_published_service_is_served_or_refused_by_its_name(
         "NotifyClientTermination",
         "QueryAssignment",
         "QueryRoute",
+        "RecallMessage",
         "ReceiveMessage",
         "SendMessage",
         "Telemetry",

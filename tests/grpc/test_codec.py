@@ -49,6 +49,8 @@ ROOTS = (
     messages.QueryAssignmentRequest,
     messages.QueryAssignmentResponse,
     messages.EndTransactionRequest,
+    messages.RecallMessageRequest,
+    messages.RecallMessageResponse,
     messages.TelemetryCommand,
 )
 

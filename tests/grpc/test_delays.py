@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq.grpc_protocol import definition_pb2 as definition
+from rocketmq.grpc_protocol import service_pb2 as service
 
 from harness.waiting import wait_until
+from penstock.grpc.config import DELAY_MS_MAX
 from penstock.grpc.errors import Refused
 from penstock.grpc.producing.delays import delivery_ms
 from penstock.grpc.proto.messages import Duration
-from penstock.remoting.later.delayed import UNTIL_MOST_MS
-from tests.grpc.receiving import OK
+from tests.grpc.receiving import OK, named
 from tests.grpc.served import message, records
 from tests.live_node import UNTIL_SECONDS, LiveNode
 
@@ -42,7 +43,7 @@ def test_a_delayed_message_comes_at_its_time_with_what_it_was_sent_with(
     assert answer.status.code == OK
     (entry,) = answer.entries
     assert (entry.message_id, entry.transaction_id) == (entry.message_id, entry.message_id)
-    assert not entry.recall_handle
+    assert entry.recall_handle
     assert one.receive(topic, 0).messages == []
     (got,) = one.receive(topic, 20).messages
     assert node.broker.clock.wall_ms() >= until_ms
@@ -61,6 +62,40 @@ def test_a_delayed_message_comes_at_its_time_with_what_it_was_sent_with(
     assert not headers.keys() & {"rmq.until", "rmq.delayed"}
 
 
+def recall(caller, topic: str, handle: str) -> Any:
+    request = service.RecallMessageRequest(topic=named(topic), recall_handle=handle)
+    return caller.call("RecallMessage", request)
+
+
+def test_a_message_is_recalled_and_never_comes(node, caller, one, topic) -> None:
+    keeping = keeping_of(node)
+    until_ms = node.broker.clock.wall_ms() + 4_000
+    (entry,) = caller.send(late(topic, until_ms)).entries
+    answer = recall(caller, topic, entry.recall_handle)
+    assert (answer.status.code, answer.message_id) == (OK, entry.message_id)
+    assert recall(caller, topic, entry.recall_handle).status.code == OK
+    dropped = node.call(lambda: keeping.recalls.dropped)
+    assert wait_until(lambda: node.call(lambda: keeping.recalls.dropped) > dropped, UNTIL_SECONDS)
+    assert one.receive(topic, 0).messages == []
+
+
+def test_what_is_delivered_is_not_found_by_a_recall(node, caller, one, topic) -> None:
+    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms() + 1_200)).entries
+    assert one.receive(topic, 20).bodies == ["late"]
+    answer = recall(caller, topic, entry.recall_handle)
+    assert answer.status.code == definition.MESSAGE_NOT_FOUND
+
+
+@pytest.mark.parametrize("handle", ["", "x", "djEgb3RoZXJzIHNldC0xIDE3OTYwMTU5MTUwMTcgSUQ="])
+def test_a_handle_of_nothing_or_of_another_topic_is_refused(caller, topic, handle: str) -> None:
+    assert recall(caller, topic, handle).status.code == definition.BAD_REQUEST
+
+
+def test_what_is_there_at_once_has_no_recall_handle(node, caller, topic) -> None:
+    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms())).entries
+    assert not entry.recall_handle
+
+
 def test_a_time_that_is_over_is_now(node, caller, one, topic) -> None:
     for ms in (0, node.broker.clock.wall_ms()):
         assert caller.send(late(topic, ms)).status.code == OK
@@ -69,9 +104,9 @@ def test_a_time_that_is_over_is_now(node, caller, one, topic) -> None:
 
 def test_a_time_that_is_too_far_away_is_refused(node, caller, topic) -> None:
     now_ms = node.broker.clock.wall_ms()
-    far = caller.send(late(topic, now_ms + UNTIL_MOST_MS + 60_000))
+    far = caller.send(late(topic, now_ms + DELAY_MS_MAX + 60_000))
     assert far.status.code == definition.ILLEGAL_DELIVERY_TIME
-    assert caller.send(late(topic, now_ms + UNTIL_MOST_MS - 60_000)).status.code == OK
+    assert caller.send(late(topic, now_ms + DELAY_MS_MAX - 60_000)).status.code == OK
 
 
 def test_a_request_has_one_delayed_message(caller, topic) -> None:
@@ -85,12 +120,12 @@ def test_a_request_has_one_delayed_message(caller, topic) -> None:
         (Duration(seconds=1_700_000_000), NOW_MS),
         (Duration(seconds=1_700_000_000, nanos=1), NOW_MS + 1),
         (Duration(seconds=1_700_000_000, nanos=1_000_000), NOW_MS + 1),
-        (Duration(seconds=1_700_086_400), NOW_MS + UNTIL_MOST_MS),
+        (Duration(seconds=1_700_086_400), NOW_MS + DELAY_MS_MAX),
         (Duration(), 0),
     ],
 )
 def test_a_time_is_never_before_it_is_told(told: Duration, ms: int) -> None:
-    assert delivery_ms(told, NOW_MS) == ms
+    assert delivery_ms(told, NOW_MS, DELAY_MS_MAX) == ms
 
 
 @pytest.mark.parametrize(
@@ -105,7 +140,7 @@ def test_a_time_is_never_before_it_is_told(told: Duration, ms: int) -> None:
 )
 def test_a_time_that_has_no_place_is_refused(told: Duration | None) -> None:
     with pytest.raises(Refused):
-        delivery_ms(told, NOW_MS)
+        delivery_ms(told, NOW_MS, DELAY_MS_MAX)
 
 
 def test_what_waits_is_counted_on_a_node_with_this_port_alone(node, caller, one, topic) -> None:

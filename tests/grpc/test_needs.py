@@ -8,11 +8,13 @@ import pytest
 from rocketmq.grpc_protocol import definition_pb2 as definition
 from rocketmq.grpc_protocol import service_pb2 as service
 
+from penstock.base.ids import ReplicaSetId
 from penstock.broker.access import OPERATIONS_ON, Operation, PermitsAll, Requester, Resource
 from penstock.grpc.consuming.receipts import write_receipt
 from penstock.grpc.methods.not_served import NAMES
 from penstock.grpc.methods.table import METHODS
 from penstock.grpc.needs import EITHER, NEEDS, Need
+from penstock.remoting.recall.handle import Handle, handle_text
 from tests.grpc.receiving import OK, Member, named, send
 from tests.grpc.served import Caller, message, running_grpc_node
 from tests.live_node import LiveNode
@@ -47,6 +49,7 @@ class World:
             "Heartbeat": lambda: member.beat().status.code,
             "SendMessage": lambda: self.caller.send(message(TOPIC)).status.code,
             "EndTransaction": self._end,
+            "RecallMessage": self._recall,
             "QueryAssignment": lambda: member.assignments(TOPIC).status.code,
             "ReceiveMessage": lambda: member.receive(TOPIC, 0).code,
             "AckMessage": lambda: member.ack(TOPIC, RECEIPT).status.code,
@@ -66,6 +69,11 @@ class World:
             topic=named(TOPIC), message_id="ID", transaction_id="0" * 16
         )
         return int(self.caller.call("EndTransaction", request).status.code)
+
+    def _recall(self) -> int:
+        handle = handle_text(Handle(TOPIC, ReplicaSetId(1), 1 << 42, "ID"))
+        request = service.RecallMessageRequest(topic=named(TOPIC), recall_handle=handle)
+        return int(self.caller.call("RecallMessage", request).status.code)
 
     def _settle(self) -> int:
         with self.member.settled() as told:

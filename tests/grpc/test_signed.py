@@ -36,6 +36,7 @@ UNARY = (
     "QueryAssignment",
     "AckMessage",
     "EndTransaction",
+    "RecallMessage",
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.coordinator.calls import BrokerNotReached
+from penstock.coordinator.calls.asking import BrokerNotReached
 from penstock.kafka.transactions import marking
 from penstock.kafka.transactions.marking import PAUSE_MS, PAUSE_MS_MAX, MarkerSender
 from penstock.transactions.messages import MarkerDuty

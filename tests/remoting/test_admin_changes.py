@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import count as counted
 from typing import Any
 
@@ -95,7 +96,10 @@ def test_a_topic_is_made_and_enlarged_and_never_made_smaller(
         ({"readQueueNums": 1_001, "writeQueueNums": 1_001}, "1001 queues"),
         ({"order": "true"}, "order=true"),
         ({"topicSysFlag": 1}, "topicSysFlag"),
-        ({"attributes": "+message.type=FIFO"}, "+message.type=FIFO"),
+        ({"attributes": "+message.type=fifo"}, "+message.type=fifo"),
+        ({"attributes": "+message.type=LITE"}, "+message.type=LITE"),
+        ({"attributes": "+queue.type=BatchCQ"}, "+queue.type=BatchCQ"),
+        ({"attributes": "+message.type=FIFO,+cleanup.policy=COMPACTION"}, "have +message.type"),
         ({"topic": "bad/name"}, "bad/name"),
         ({"topic": ""}, "blank"),
         ({"topic": "__consumer_offsets"}, "conflict with system topic"),
@@ -111,6 +115,34 @@ def test_what_a_topic_can_not_be_is_refused(
     assert code(answer) is INVALID
     assert told in (answer.remark or "")
     assert node.call(lambda: set(node.broker.metadata.topics_by_name)) == before
+
+
+def message_type(remote: Remote, node: LiveNode, topic: str) -> tuple[str, Any]:
+    """The message type of a topic, as the node has it and as operators are told."""
+    settings = node.call(lambda: node.broker.metadata.topics_by_name[topic].settings)
+    answer = remote.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+    return settings.message_type, json.loads(bytes(answer.body))["attributes"]
+
+
+def has_type(remote: Remote, node: LiveNode, topic: str, told: tuple[str, Any]) -> bool:
+    return message_type(remote, node, topic) == told
+
+
+def test_a_topic_gets_a_message_type_as_it_is_made_and_later(
+    remote: Remote, node: LiveNode, name: str
+) -> None:
+    steps: list[tuple[str, tuple[str, Any]]] = [
+        ("+message.type=FIFO", ("FIFO", {"message.type": "FIFO"})),
+        ("", ("FIFO", {"message.type": "FIFO"})),
+        ("+message.type=NORMAL", ("NORMAL", {"message.type": "NORMAL"})),
+        ("-message.type", ("MIXED", {})),
+        ("-message.type", ("MIXED", {})),
+        ("+message.type=MIXED", ("MIXED", {})),
+    ]
+    for attributes, told in steps:
+        answer = remote.ask(UPDATE, wanted(name, 2, attributes=attributes))
+        assert code(answer) is ResponseCode.SUCCESS, answer.remark
+        assert wait_until(partial(has_type, remote, node, name, told), 20.0)
 
 
 def test_a_topic_of_a_group_takes_what_any_topic_takes(remote: Remote, node: LiveNode) -> None:

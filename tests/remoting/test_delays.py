@@ -276,20 +276,11 @@ def test_thousands_that_are_due_at_once_all_come_in_order_and_a_read_is_bounded(
     assert found == [b"%d" % n for n in range(1_300)]
 
 
-@pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
-def test_times_of_their_own_are_refused_with_what_there_is_instead(
-    cluster: Cluster, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC"])
+def test_a_batch_is_not_delayed(cluster: Cluster, name: str) -> None:
+    """Whichever of its messages would be."""
     remote, _ = remotings(cluster)
-    answer = remote.answer(remote.send(SEND, sent("events", {name: "5"}, n=SET), b"b"))
-    assert answer is not None
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert "use a delay level" in (answer.remark or "")
-
-
-def test_a_batch_is_not_delayed(cluster: Cluster) -> None:
-    remote, _ = remotings(cluster)
-    body = encode_batch([BatchedMessage(0, b"b", "DELAY\x011\x02")] * 2)
+    body = encode_batch([BatchedMessage(0, b"b", ""), BatchedMessage(0, b"b", f"{name}\x011\x02")])
     asked = remote.send(RequestCode.SEND_BATCH_MESSAGE, sent("events", n=SET, m=True), body)
     answer = remote.answer(asked)
     assert answer is not None

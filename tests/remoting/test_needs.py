@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from penstock.base.ids import ReplicaSetId
 from penstock.broker.access import OPERATIONS_ON, Operation, PermitsAll, Requester, Resource
 from penstock.remoting.dispatch import _MODULES
 from penstock.remoting.ids import locator_of
@@ -20,6 +21,7 @@ from penstock.remoting.needs import (
     Need,
 )
 from penstock.remoting.pop.receipts import Receipt
+from penstock.remoting.recall.handle import Handle, handle_text
 from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
@@ -106,6 +108,14 @@ CASES |= {
                 "commitLogOffset": locator_of(0, 99),
                 "tranStateTableOffset": 99,
                 "commitOrRollback": 0,
+            }
+        )
+    ],
+    RequestCode.RECALL_MESSAGE: [
+        Case(
+            {
+                "topic": TOPIC,
+                "recallHandle": handle_text(Handle(TOPIC, ReplicaSetId(1), 1 << 42, "ID")),
             }
         )
     ],

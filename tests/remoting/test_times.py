@@ -7,11 +7,11 @@ import pytest
 from penstock.base.errors import PlatformError
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.record.build import Record, record_bytes_max
+from penstock.remoting.config import DELAY_MS_MOST
 from penstock.remoting.later.delayed import (
     DELAYS_MS,
     LATE_MS,
     LEVEL_MAX,
-    UNTIL_MOST_MS,
     Destination,
     held,
     level_before,
@@ -22,6 +22,7 @@ from tests.broker.cluster import Cluster
 from tests.remoting.world import Remoting, look, remotings, settle
 
 SECOND = 1_000
+DAY = 86_400 * SECOND
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def pass_time(cluster: Cluster, ms: int) -> None:
         (59_500, 5),
         (45_000, 4),
         (7_200_000, LEVEL_MAX),
-        (UNTIL_MOST_MS, LEVEL_MAX),
+        (DELAY_MS_MOST, LEVEL_MAX),
     ],
 )
 def test_the_level_is_the_longest_that_is_no_more_than_a_second_late(
@@ -88,13 +89,14 @@ def test_the_level_is_the_longest_that_is_no_more_than_a_second_late(
 def test_from_level_to_level_no_time_is_early_and_each_is_a_second_late_at_most() -> None:
     random = Random(7)
     for _ in range(2_000):
-        left_ms = random.randint(1, UNTIL_MOST_MS)
+        days = random.randint(0, 40)
+        left_ms = random.randint(days and (days - 1) * DAY, days * DAY) or 1
         levels = []
         while left_ms > 0:
             levels.append(level_before(left_ms))
             left_ms -= DELAYS_MS[levels[-1] - 1]
         assert -LATE_MS <= left_ms <= 0
-        assert len(levels) <= 26
+        assert len(levels) <= 12 * days + 14
         assert levels == sorted(levels, reverse=True) or levels[-1] >= levels[-2]
 
 

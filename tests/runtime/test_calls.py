@@ -32,6 +32,7 @@ from penstock.coordinator.calls.positions import (
     KnownPosition,
     PositionResponse,
 )
+from penstock.coordinator.calls.recall import RecallRequest, RecallResponse
 from penstock.coordinator.calls.shares import (
     ShareBeginRequest,
     ShareChange,
@@ -229,6 +230,24 @@ def test_all_positions_of_a_group_are_told_and_it_is_deleted_over_a_link() -> No
             assert (told.positions, told.is_last) == ((known,), False)
             gone = DeleteGroupRequest(group="four")
             assert (await one.calls.ask(TWO, gone, timeout_ms=AMPLE_MS)).code == 4
+
+    run(scenario())
+
+
+def test_recalls_are_asked_of_the_master_of_a_set() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+            asked = RecallRequest(
+                replica_set_id=7, until_ms=1 << 41, topic_id=16 * b"t", message_id="ID"
+            )
+
+            async def answer(question: RecallRequest) -> RecallResponse:
+                assert question == replace(asked, correlation=question.correlation)
+                return RecallResponse(code=32, reason="too late")
+
+            two.calls.server.serve(RecallRequest, answer)
+            told = await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)
+            assert (told.code, told.reason) == (32, "too late")
 
     run(scenario())
 

@@ -110,8 +110,8 @@ MUTANTS = (
         "a message is taken for a time for which nothing here waits",
         (
             "grpc/producing/delays.py",
-            "    if ms - now_ms > UNTIL_MOST_MS:\n",
-            "    if ms - now_ms > 30 * UNTIL_MOST_MS:\n",
+            "    if ms - now_ms > most_ms:\n",
+            "    if ms - now_ms > 30 * most_ms:\n",
         ),
         kind=Kind.RANGE,
         near=DELAYS,

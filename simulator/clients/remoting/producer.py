@@ -1,4 +1,6 @@
-"""A remoting producer: single messages, batches, one-way, delayed. Each value is sent once.
+"""A remoting producer: single messages, batches, one-way, delayed, timed. Each value is sent once.
+
+Every second one of those with a time is recalled after a while: before its time, or too late.
 
 Whatever has no answer, or one that refuses, may be there or not.
 
@@ -24,10 +26,13 @@ from simulator.clients.world import now_ns, pause
 from simulator.history.remoting.events import Sent
 
 IDLE_SECONDS = (0.04, 0.25)
-KINDS = ("single", "old", "batch", "one-way", "delayed")
-WEIGHTS = (8, 2, 3, 2, 4)
+KINDS = ("single", "old", "batch", "one-way", "delayed", "timed")
+WEIGHTS = (8, 2, 3, 2, 3, 2)
 LEVELS = (1, 1, 2)
 """1 s and 5 s: what waits comes within the run."""
+TIMES_MS = (900, 7_500)
+"""Through several levels, likewise."""
+RECALL_SECONDS = (0.05, 3.0)
 TOGETHER_MAX = 4
 _LONG = {
     "a": "producerGroup",
@@ -70,11 +75,10 @@ class RemotingProducer(RemotingClient):
         link = await self.master(self.topic, queue.broker)
         count = self.random.randint(2, TOGETHER_MAX) if kind == "batch" else 1
         values = [self._next() for _ in range(count)]
-        level = self.random.choice(LEVELS) if kind == "delayed" else 0
+        more, delay_ms = self._later(kind)
         at, asked_ns = len(self.sends), now_ns()
-        delay_ms = DELAYS_MS[level - 1] if level else 0
         self.sends += [Sent(value, asked_ns, delay_ms) for value in values]
-        code, fields, body = self._request(kind, queue, values, level)
+        code, fields, body = self._request(kind, queue, values, more)
         if kind == "one-way":
             link.throw(code, fields, body)
             return
@@ -82,15 +86,38 @@ class RemotingProducer(RemotingClient):
         if answer.code != ResponseCode.SUCCESS:
             raise LinkFailed(f"{ResponseCode(answer.code).name}: {answer.remark}")
         self._note(at, count, answer)
+        handle = answer.fields.get("recallHandle")
+        if handle is not None and self.random.random() < 1 / 2:
+            await self._recall(at, queue, handle)
+
+    async def _recall(self, at: int, queue: Queue, handle: str) -> None:
+        await self.idle(RECALL_SECONDS)
+        link = await self.master(self.topic, queue.broker)
+        fields = {"producerGroup": self.name, "topic": self.topic, "recallHandle": handle}
+        self.sends[at] = self.sends[at]._replace(may_be_recalled=True)
+        answer = await link.call(RequestCode.RECALL_MESSAGE, fields, b"")
+        if answer.code == ResponseCode.SUCCESS:
+            self.sends[at] = self.sends[at]._replace(is_recalled=True)
+        elif answer.code == ResponseCode.ILLEGAL_OPERATION:
+            self.sends[at] = self.sends[at]._replace(may_be_recalled=False)
 
     def _next(self) -> str:
         self._count += 1
         return f"{self.name}-{self._count}"
 
+    def _later(self, kind: str) -> tuple[dict[str, str], int]:
+        """Return what asks for a later delivery, and how much later that is."""
+        if kind == "delayed":
+            level = self.random.choice(LEVELS)
+            return {"DELAY": str(level)}, DELAYS_MS[level - 1]
+        if kind == "timed":
+            delay_ms = self.random.randint(*TIMES_MS)
+            return {"TIMER_DELAY_MS": str(delay_ms)}, delay_ms
+        return {}, 0
+
     def _request(
-        self, kind: str, queue: Queue, values: Sequence[str], level: int
+        self, kind: str, queue: Queue, values: Sequence[str], more: dict[str, str]
     ) -> tuple[int, dict[str, object], bytes]:
-        more = {"DELAY": str(level)} if level else {}
         if kind == "batch":
             batch = [BatchedMessage(0, one.encode(), properties_of(one)) for one in values]
             fields = send_fields(self.name, self.topic, queue, "", m="true")

@@ -33,6 +33,10 @@ class Sent(NamedTuple):
     """Whether the answer was that of success; else the message may be there or not."""
     place: Place | None = None
     """Where the answer says that it is."""
+    may_be_recalled: bool = False
+    """Whether its producer has asked to have it back, and was not refused."""
+    is_recalled: bool = False
+    """Whether the answer to that was that of success."""
 
 
 class HalfSent(NamedTuple):

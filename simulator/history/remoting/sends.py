@@ -3,9 +3,10 @@
     acknowledged    there in the end, at the place that the answer named, as it was sent
     not delayed     there once at most; a delivery that a dead master began may come twice
     delayed         never before its time, by the clock of the master that delivers it
+    recalled        never; a recall that was refused has no effect
     anything else   was sent by nobody
 
-Source: docs/adr/0122, docs/adr/0127.
+Source: docs/adr/0122, docs/adr/0127, docs/adr/0165.
 """
 
 from collections import defaultdict
@@ -35,6 +36,9 @@ def judge_sends(
         *some([*_misplaced(sends, reads)]),
         *some([*_twice(sends, places)]),
         *some([*_early(sends, places, clock)]),
+        *some(
+            [f"{one.value} was recalled, and is there" for one in sends if _is_back(one, places)]
+        ),
         *some([*_changed(reads.values(), known)]),
         *some(
             [f"{value} was sent by nobody" for value in places if value not in known | {*others}]
@@ -47,8 +51,12 @@ def not_there(sends: Iterable[Sent], values: Collection[str]) -> list[str]:
     return [
         f"{one.value} was acknowledged{' for later' if one.delay_ms else ''} and is not there"
         for one in sends
-        if one.is_taken and one.value not in values
+        if one.is_taken and not one.may_be_recalled and one.value not in values
     ]
+
+
+def _is_back(one: Sent, places: Mapping[str, list[Read]]) -> bool:
+    return one.is_recalled and bool(places.get(one.value))
 
 
 def _misplaced(sends: Iterable[Sent], reads: Mapping[Place, Read]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """`penstock topic`: create, list, describe, alter, truncate and delete topics."""
 
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,8 @@ from penstock.cli.output import (
     print_rows,
 )
 from penstock.cli.values import ID_MAX, REPLICAS_MAX, named, quoted
+from penstock.configs.message_types import KEY as MESSAGE_TYPE
+from penstock.configs.message_types import MESSAGE_TYPES
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
@@ -32,6 +35,19 @@ ConfigOption = Annotated[
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="Topic setting; repeatable."),
 ]
 PARTITION_COLUMNS = ("partition", "leader", "replicas", "in_sync", "start", "end", "records")
+
+
+class MessageType(StrEnum):
+    """As configs/message_types.py has them."""
+
+    MIXED = "MIXED"
+    NORMAL = "NORMAL"
+    FIFO = "FIFO"
+    DELAY = "DELAY"
+    TRANSACTION = "TRANSACTION"
+
+
+assert tuple(MessageType) == MESSAGE_TYPES
 
 
 def pairs(texts: list[str] | None, *, flag: str) -> dict[str, str]:
@@ -62,6 +78,14 @@ def create(
         ),
     ] = None,
     config: ConfigOption = None,
+    message_type: Annotated[
+        MessageType | None,
+        typer.Option(
+            "--message-type",
+            case_sensitive=False,
+            help="Kind of messages that RocketMQ's gRPC clients may send; all if left out.",
+        ),
+    ] = None,
     if_absent: Annotated[
         bool, typer.Option("--if-absent", help="Do nothing if the topic exists.")
     ] = False,
@@ -75,6 +99,8 @@ def create(
     from penstock.protocol.error_codes import ErrorCode
 
     configs = pairs(config, flag="--config")
+    if message_type is not None:
+        configs[MESSAGE_TYPE] = message_type.value
     with connected(bootstrap, timeout) as cluster:
         admin = Admin(cluster)
         count = BROKER_DEFAULT if partitions is None else partitions

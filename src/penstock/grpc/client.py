@@ -44,6 +44,8 @@ class Front(Protocol):
     consumers: Consumers
     renewals: Renewals
     attempts: Attempts
+    delay_ms_max: int
+    """How far away the delivery of a message may be."""
     read_bytes: int
 
     def endpoints(self, broker_id: BrokerId) -> Endpoints | None:

@@ -11,10 +11,13 @@ from typing import Annotated, Final
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from penstock.base.endpoints import NamedEndpoint
+from penstock.remoting.config import DELAY_MS_MOST
 
 LISTENER_NAME: Final = "grpc"
 """By which brokers tell each other where these clients reach them."""
 _PORT_MAX: Final = 65_535
+DELAY_MS_MAX: Final = 86_400_000
+"""The proxy's `maxDelayTimeMills`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,11 @@ class GrpcConfig:
 
     advertised_port: Annotated[int, Ge(0), Le(_PORT_MAX)] = 0
     """Port advertised to these clients; 0 means `grpc.port`."""
+
+    delay_ms_max: Annotated[int, Ge(1_000), Le(DELAY_MS_MOST)] = DELAY_MS_MAX
+    """How far away the time may be at which a message of these clients is to be delivered: a day as
+    with RocketMQ's proxy (`maxDelayTimeMills`), forty days at most. A message that waits is written
+    again each two hours."""
 
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""

@@ -18,6 +18,7 @@ from penstock.grpc.statuses import Code
 from penstock.protobuf import errors as protobuf
 from penstock.record import errors as record
 from penstock.remoting import errors as remoting
+from penstock.remoting.recall import errors as recall
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
 
@@ -31,6 +32,10 @@ _CODES: Final[dict[type[PlatformError], Code]] = {
     record.BatchTooLarge: Code.MESSAGE_BODY_TOO_LARGE,
     storage.BatchTooLargeForLog: Code.MESSAGE_BODY_TOO_LARGE,
     remoting.IllegalMessage: Code.BAD_REQUEST,
+    recall.BadHandle: Code.BAD_REQUEST,
+    recall.TooLate: Code.MESSAGE_NOT_FOUND,
+    recall.TooManyRecalls: Code.TOO_MANY_REQUESTS,
+    recall.RecallsNotReady: Code.HA_NOT_AVAILABLE,
     remoting.BadReceipt: Code.INVALID_RECEIPT_HANDLE,
     remoting.PopUnavailable: Code.HA_NOT_AVAILABLE,
     remoting.WrongHalf: Code.INVALID_TRANSACTION_ID,

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from penstock.base.ids import BrokerId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.grpc.config import DELAY_MS_MAX
 from penstock.grpc.consuming.attempts import Attempts
 from penstock.grpc.consuming.consumers import Consumers
 from penstock.grpc.consuming.renewing import Renewals
@@ -82,6 +83,8 @@ class GrpcFront:
         keeping.halves.askers.append(GrpcAsker(broker, self.producers))
         self.renewals = Renewals(desk, self.consumers)
         self.attempts = Attempts()
+        self.delay_ms_max = DELAY_MS_MAX
+        """How far away the delivery of a message may be."""
         self.read_bytes = 0
         """What was read for calls that are not answered yet."""
         broker.on_expire.append(self._look)

@@ -31,6 +31,7 @@ NEEDS: Final[Mapping[str, frozenset[Need]]] = {
     "Heartbeat": frozenset({READ_GROUP}),
     "SendMessage": frozenset({WRITE_TOPIC}),
     "EndTransaction": frozenset({WRITE_TOPIC}),
+    "RecallMessage": frozenset({WRITE_TOPIC}),
     "QueryAssignment": _RECEIVES,
     "ReceiveMessage": _RECEIVES,
     "AckMessage": _RECEIVES,

@@ -9,10 +9,12 @@ node leads them, so the rest is encoded once for each node: a topic may have 10,
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 
 from penstock.base.ids import BrokerId
+from penstock.configs.message_types import MIXED
 from penstock.grpc.proto.messages import Address, Broker, Endpoints, MessageQueue, Resource
 from penstock.grpc.statuses import AddressScheme, MessageType, Permission
 from penstock.protobuf.codec import encode
@@ -24,7 +26,7 @@ ACCEPTED: Final = (
     MessageType.DELAY,
     MessageType.TRANSACTION,
 )
-"""Kinds of messages that every topic takes."""
+"""Kinds of messages that a topic of the type MIXED takes."""
 _QUEUES_FIELD: Final = 2
 _ID_TAG: Final = 2 << 3 | VARINT
 
@@ -40,10 +42,16 @@ def endpoints_of(address: Address) -> Endpoints:
     return Endpoints(scheme=scheme, addresses=(address,))
 
 
+def accepted_by(message_type: str) -> Sequence[MessageType]:
+    """Return the kinds of messages that a topic of a type takes."""
+    return ACCEPTED if message_type == MIXED else (MessageType[message_type],)
+
+
 def encoded_queues(
     topic: str,
     leaders: Sequence[BrokerId | None],
     endpoints: Callable[[BrokerId], Endpoints | None],
+    accepted: Sequence[MessageType] = ACCEPTED,
 ) -> bytes:
     """Return the queues of a topic as fields of a QueryRouteResponse; nothing if there is none.
 
@@ -55,7 +63,7 @@ def encoded_queues(
         if leader is None:
             continue
         if leader not in rest_of:
-            rest_of[leader] = _rest(topic, leader, endpoints(leader))
+            rest_of[leader] = _rest(topic, leader, endpoints(leader), accepted)
         rest = rest_of[leader]
         if rest is not None:
             queue = bytearray()
@@ -66,11 +74,14 @@ def encoded_queues(
     return bytes(out)
 
 
-def _rest(topic: str, leader: BrokerId, endpoints: Endpoints | None) -> bytes | None:
+def _rest(
+    topic: str, leader: BrokerId, endpoints: Endpoints | None, accepted: Sequence[MessageType]
+) -> bytes | None:
     """Return all of a queue but its number; None if its leader is not reached."""
     if endpoints is None:
         return None
-    return encode(leading_queue(topic, leader, endpoints))
+    queue = leading_queue(topic, leader, endpoints)
+    return encode(replace(queue, accept_message_types=accepted))
 
 
 def leading_queue(

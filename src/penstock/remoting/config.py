@@ -15,6 +15,9 @@ from penstock.base.endpoints import NamedEndpoint
 LISTENER_NAME: Final = "remoting"
 """By which brokers tell each other where these clients reach them."""
 _PORT_MAX: Final = 65_535
+DELAY_MS_MAX: Final = 3 * 86_400_000
+"""RocketMQ's `timerMaxDelaySec`."""
+DELAY_MS_MOST: Final = 40 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,12 @@ class RemotingConfig:
     transaction_checks_max: Annotated[int, Ge(1), Le(1_000)] = 15
     """How often it is asked. A half message that is not decided then is discarded: it is in
     `rmq.transactions.discarded`, and consumers never see it."""
+
+    delay_ms_max: Annotated[int, Ge(1_000), Le(DELAY_MS_MOST)] = DELAY_MS_MAX
+    """How far away the time may be at which a message of these clients is to be delivered
+    (`TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`): three days as with RocketMQ
+    (`timerMaxDelaySec`), forty days at most. A message that waits is written again each two
+    hours."""
 
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""

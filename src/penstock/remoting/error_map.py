@@ -15,6 +15,7 @@ from penstock.record import errors as record
 from penstock.remoting import errors as remoting
 from penstock.remoting import members
 from penstock.remoting.filters import errors as filters
+from penstock.remoting.recall import errors as recall
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
@@ -32,6 +33,9 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     remoting.InvalidParameter: ResponseCode.INVALID_PARAMETER,
     remoting.HalvesNotReady: ResponseCode.SERVICE_NOT_AVAILABLE,
     remoting.TooManyHalves: ResponseCode.SYSTEM_BUSY,
+    recall.RecallRefused: ResponseCode.ILLEGAL_OPERATION,
+    recall.TooManyRecalls: ResponseCode.SYSTEM_BUSY,
+    recall.RecallsNotReady: ResponseCode.SERVICE_NOT_AVAILABLE,
     remoting.BadReceipt: ResponseCode.NO_MESSAGE,
     remoting.PopUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     replication.ReplicationError: ResponseCode.SERVICE_NOT_AVAILABLE,

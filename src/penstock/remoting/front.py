@@ -35,6 +35,7 @@ from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
 from penstock.configs.entry import ConfigEntry
+from penstock.remoting.config import DELAY_MS_MAX
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
 from penstock.remoting.halves.checking import RemotingAsker
@@ -126,6 +127,8 @@ class RemotingFront:
         self.rates = Rates(broker.clock.monotonic_ms(), self.counted())
         self.long_answers = asyncio.Semaphore(LONG_ANSWERS)
         self.configs: Configs = NoConfigs()
+        self.delay_ms_max = DELAY_MS_MAX
+        """How far away the time of a message's own may be."""
         self.arrivals = Arrivals(broker.metadata)
         self.resets = PendingResets()
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}

@@ -60,6 +60,7 @@ NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
     RequestCode.SEND_MESSAGE_V2: _needs(WRITE_TOPIC),
     RequestCode.SEND_BATCH_MESSAGE: _needs(WRITE_TOPIC),
     RequestCode.LITE_PULL_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
+    RequestCode.RECALL_MESSAGE: _needs(WRITE_TOPIC),
     RequestCode.END_TRANSACTION: _needs(WRITE_TOPIC),
     RequestCode.POP_MESSAGE: _needs(READ_TOPIC, READ_GROUP),
     RequestCode.NOTIFICATION: _needs(READ_TOPIC, READ_GROUP),

@@ -33,6 +33,7 @@ from penstock.controller.commands.topic_names import (
     DISCARDED_TOPIC,
     HALF_TOPIC,
     PLACED_CONFIGS,
+    RECALL_TOPIC,
     RETRY_PREFIX,
     SHARE_STATE_TOPIC,
     TIER_STATE_TOPIC,
@@ -45,7 +46,9 @@ from penstock.controller.metadata.records import (
     TopicCreated,
 )
 
-PLACED_TOPICS = frozenset({SHARE_STATE_TOPIC, TIER_STATE_TOPIC, HALF_TOPIC, *DELAY_TOPICS})
+PLACED_TOPICS = frozenset(
+    {SHARE_STATE_TOPIC, TIER_STATE_TOPIC, HALF_TOPIC, RECALL_TOPIC, *DELAY_TOPICS}
+)
 """Those whose partitions follow the data. A hash decides which partition of the others is whose."""
 
 

@@ -19,12 +19,15 @@ DELAY_TOPICS = tuple(f"__delayed_{level}" for level in range(1, 19))
 """Where messages of RocketMQ's clients wait: one topic for each of the 18 delay levels."""
 HALF_TOPIC = "__half_messages"
 """Where half messages of their transactions wait."""
+RECALL_TOPIC = "__recalls"
+"""Which messages that wait are taken back."""
 ROW_TOPICS = frozenset({AUDIT_TOPIC, CLIENT_METRICS_TOPIC})
 """Of rows for people: they are kept for as long as topics are by default."""
 INTERNAL_TOPICS = frozenset(
     {
         *DELAY_TOPICS,
         HALF_TOPIC,
+        RECALL_TOPIC,
         GROUP_OFFSETS_TOPIC,
         TRANSACTION_STATE_TOPIC,
         SHARE_STATE_TOPIC,

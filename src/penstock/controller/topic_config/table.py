@@ -25,6 +25,8 @@ from penstock.base.ids import ReplicaSetId
 from penstock.configs import keys, without_effect
 from penstock.configs.entry import ConfigType
 from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey, Value
+from penstock.configs.message_types import KEY as MESSAGE_TYPE
+from penstock.configs.message_types import MESSAGE_TYPES, MIXED, MessageTypeName
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.configs.without_effect import HOUR_MS
 from penstock.controller.errors import InvalidConfig
@@ -120,6 +122,9 @@ class TopicSettings:
     """Largest size of a batch once it is decompressed, where it is looked into. The default is
     what readers take; besides, above 4 MiB a batch may not unpack to more than 1,000 times its
     size."""
+
+    message_type: MessageTypeName = MIXED
+    """Kind of messages that RocketMQ's gRPC clients may send to a topic; `MIXED`: all of them."""
 
     @property
     def deletes(self) -> bool:
@@ -316,6 +321,17 @@ _ROWS = (
         broker_names=(BrokerName("topic.record_unpacked_bytes_max"),),
         documentation="Largest size of a batch once decompressed, where its records are checked.",
         parse=keys.number(UNPACKED_BYTES_MIN, UNPACKED_BYTES_MAX),
+    ),
+    TopicConfigKey(
+        key=MESSAGE_TYPE,
+        config_type=ConfigType.STRING,
+        broker_names=(BrokerName("topic.message_type"),),
+        documentation=(
+            "Kind of messages that RocketMQ's gRPC clients may send: NORMAL, FIFO, DELAY,"
+            " TRANSACTION; MIXED: all of them. It is the attribute message.type of mqadmin."
+        ),
+        parse=keys.one_of(*MESSAGE_TYPES),
+        is_since_level_2=True,
     ),
 )
 TOPIC_CONFIGS: Mapping[str, TopicConfigKey] = MappingProxyType({row.key: row for row in _ROWS})

@@ -6,6 +6,8 @@
     shares.py          what share groups ask
     positions.py       positions of groups that another broker coordinates
     extents.py         what a member with a damaged extent file asks
+    tier.py            what the object store has, for a slave that reads it for consumers
+    recall.py          messages that wait in a set that another broker leads
 
     CallError
       CallNotBegun       nothing was done there

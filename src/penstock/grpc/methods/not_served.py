@@ -16,7 +16,6 @@ NAMES: Final = (
     "GetOffset",
     "PullMessage",
     "QueryOffset",
-    "RecallMessage",
     "SyncLiteSubscription",
     "UpdateOffset",
 )

@@ -16,7 +16,7 @@ from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, may_create, topic_name
 from penstock.grpc.proto.messages import QueryRouteRequest, QueryRouteResponse, Status
-from penstock.grpc.routes import encoded_queues
+from penstock.grpc.routes import accepted_by, encoded_queues
 from penstock.grpc.statuses import Code
 from penstock.protobuf.codec import decode, encode
 
@@ -40,7 +40,8 @@ def _tell(call: Call, name: str) -> None:
         raise UnknownTopic(name)
     sets = client.broker.metadata.replica_sets
     masters = [None if one not in sets else sets[one].master for one in topic.placed]
-    queues = encoded_queues(name, masters, client.front.endpoints)
+    accepted = accepted_by(topic.settings.message_type)
+    queues = encoded_queues(name, masters, client.front.endpoints, accepted)
     if not queues:
         told = f"no node is reached that leads a part of {name}: is grpc.port set on all of them?"
         raise Refused(Code.HA_NOT_AVAILABLE, told)

@@ -3,13 +3,15 @@
     NORMAL         the queue that the client names, if it is led here; else one after another
     FIFO           the partition that the message group falls on; else the next one that is led here
     DELAY          a partition as for NORMAL, when its time has come; the answer has its offset
-                   among those that wait
+                   among those that wait, and the handle by which it is recalled
     TRANSACTION    a partition as for NORMAL, when it is committed (methods/end_transaction.py); the
                    answer has its transaction id, and its number among half messages as its offset
 
 A client chooses a node by a queue of its route, and the node chooses the partition, as RocketMQ's
 proxy does: most clients do not tell the queue. So the messages of a group are in one partition as
 long as their client stays with one node and that node leads what it leads.
+
+A topic with a message type takes messages of that kind alone (`penstock.message.type`).
 
 What has no place yet is refused by its kind: lite topics, priorities.
 
@@ -28,6 +30,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.errors import InternalTopicRefused
 from penstock.broker.metering import Kind
+from penstock.configs.message_types import MIXED
 from penstock.grpc.call import Call, Method
 from penstock.grpc.errors import Refused
 from penstock.grpc.gate import find_topic, topic_name
@@ -44,6 +47,7 @@ from penstock.grpc.proto.messages import (
 )
 from penstock.grpc.statuses import Code, MessageType
 from penstock.protobuf.codec import decode
+from penstock.remoting.recall.handle import Handle
 from penstock.remoting.sending import Sent
 from penstock.replication.errors import NotMaster
 
@@ -71,6 +75,7 @@ def _handle(call: Call, message: bytes) -> None:
     if len(kinds) > 1 or len(groups) > 1:
         raise Refused(Code.BAD_REQUEST, "the messages of a request are of one kind and group")
     (kind,) = kinds
+    _check_type(topic.settings.message_type, kind)
     if kind in _ALONE and len(messages) > 1:
         raise Refused(Code.BAD_REQUEST, "a request has one delayed or transactional message")
     if kind is MessageType.TRANSACTION:
@@ -83,6 +88,16 @@ def _handle(call: Call, message: bytes) -> None:
         _note(call, hosted, messages)
         ids = [_system(one).message_id for one in messages]
         call.client.front.sending.add(hosted, Sent(records, partial(_answer, call, ids)))
+
+
+def _check_type(expected: str, kind: MessageType) -> None:
+    """Check that a topic takes messages of a kind. Raises Refused, with RocketMQ's text."""
+    if expected not in {MIXED, kind.name}:
+        raise Refused(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+            f"TopicMessageType validate failed, the expected type is {expected}, but actual type"
+            f" is {kind.name}",
+        )
 
 
 def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
@@ -100,13 +115,16 @@ def _send_half(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> N
 
 def _send_late(call: Call, topic: HostedTopic, messages: Sequence[Message]) -> None:
     """Take a message that is to be there later."""
-    system = _system(messages[0])
-    until_ms = delivery_ms(system.delivery_timestamp, call.client.broker.clock.wall_ms())
+    system, client = _system(messages[0]), call.client
+    now_ms, most_ms = client.broker.clock.wall_ms(), client.front.delay_ms_max
+    until_ms = delivery_ms(system.delivery_timestamp, now_ms, most_ms)
     size_max = topic.rules.max_message_bytes
     (record,) = checked_records(call.client, messages, size_max, delay_properties(until_ms))
     hosted = _partition(call, topic, messages[0])
     _note(call, hosted, messages)
-    done = partial(_answer, call, [system.message_id])
+    handle = Handle(topic.name, hosted.member.replica_set_id, until_ms, system.message_id)
+    told = handle if until_ms > now_ms else None
+    done = partial(_answer_late, call, system.message_id, told)
     call.client.front.keeping.holding.hold_until(hosted, until_ms, record, done)
 
 
@@ -174,6 +192,22 @@ def _answer(call: Call, ids: Sequence[str], outcome: int | PlatformError) -> Non
         for at, one in enumerate(ids)
     ]
     call.reply(SendMessageResponse(status=_OK, entries=entries))
+
+
+def _answer_late(
+    call: Call, message_id: str, handle: Handle | None, outcome: int | PlatformError
+) -> None:
+    if isinstance(outcome, PlatformError):
+        call.fail(outcome)
+        return
+    entry = SendResultEntry(
+        status=_OK,
+        message_id=message_id,
+        transaction_id=message_id,
+        offset=outcome,
+        recall_handle="" if handle is None else call.client.front.keeping.recalls.handle(handle),
+    )
+    call.reply(SendMessageResponse(status=_OK, entries=[entry]))
 
 
 def _answer_half(

@@ -1,8 +1,8 @@
 """A message of the type DELAY: when it is to be there.
 
     over, or now            it is sent at once
-    24 h away at most       it waits, and comes within a second of its time, never before it
-    further away            ILLEGAL_DELIVERY_TIME
+    not too far away        it waits, and comes within a second of its time, never before it
+    further away            ILLEGAL_DELIVERY_TIME; `grpc.delay_ms_max` says what that is
 
 Consumers are told the time, by the property that RocketMQ has for it. Such a message has no message
 group: it would come in between others of its group.
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.grpc.errors import Refused
 from penstock.grpc.statuses import Code
-from penstock.remoting.later.delayed import UNTIL_MOST_MS
 from penstock.remoting.system_names import DELIVER_MS
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _NANOS: Final = 1_000_000_000
 _NANOS_IN_MS: Final = 1_000_000
 
 
-def delivery_ms(told: Duration | None, now_ms: int) -> int:
+def delivery_ms(told: Duration | None, now_ms: int, most_ms: int) -> int:
     """Return when a message is to be there, in ms and not before it is told. Raises Refused."""
     if told is None:
         why = "a delayed message has a delivery timestamp"
@@ -35,8 +34,8 @@ def delivery_ms(told: Duration | None, now_ms: int) -> int:
     if not 0 <= told.seconds < _SECONDS_MAX or not 0 <= told.nanos < _NANOS:
         raise Refused(Code.ILLEGAL_DELIVERY_TIME, "the delivery timestamp is no time")
     ms = told.seconds * 1_000 - (-told.nanos // _NANOS_IN_MS)
-    if ms - now_ms > UNTIL_MOST_MS:
-        why = f"a message is delivered within {UNTIL_MOST_MS // 3_600_000} h"
+    if ms - now_ms > most_ms:
+        why = f"a message is delivered within {most_ms / 3_600_000:g} h"
         raise Refused(Code.ILLEGAL_DELIVERY_TIME, why)
     return ms
 

@@ -157,6 +157,7 @@ class SendResultEntry:
     message_id: str = field(2, Kind.TEXT, default="")
     transaction_id: str = field(3, Kind.TEXT, default="")
     offset: int = field(4, Kind.INT, default=0)
+    recall_handle: str = field(5, Kind.TEXT, default="")
 
 
 @message
@@ -271,6 +272,22 @@ class EndTransactionRequest:
     transaction_id: str = field(3, Kind.TEXT, default="")
     resolution: int = field(4, Kind.INT, default=0)
     source: int = field(5, Kind.INT, default=0)
+
+
+@message
+class RecallMessageRequest:
+    """Takes a message back that waits for its time."""
+
+    topic: Resource | None = field(1, Kind.MESSAGE, Resource, default=None)
+    recall_handle: str = field(2, Kind.TEXT, default="")
+
+
+@message
+class RecallMessageResponse:
+    """The id of the message, if it is taken back."""
+
+    status: Status | None = field(1, Kind.MESSAGE, Status, default=None)
+    message_id: str = field(2, Kind.TEXT, default="")
 
 
 @message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.coordinator.calls.recall import RecallRequest
 from penstock.node.clients.grpc import grpc_port
 from penstock.node.clients.remoting import remoting_front
 from penstock.remoting.config import RemotingConfig
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.remoting.halves.times import Times
     from penstock.remoting.keeping import Keeping
     from penstock.remoting.pop.desk import PopDesk
+    from penstock.runtime.calls.broker_calls import BrokerCalls
 
 
 class RocketFronts(NamedTuple):
@@ -36,6 +39,15 @@ class RocketFronts(NamedTuple):
         """What both have for messages that are delivered later."""
         front = self.remoting or (None if self.grpc is None else self.grpc.front)
         return None if front is None else front.keeping
+
+
+def answer_recalls(fronts: RocketFronts, calls: BrokerCalls) -> None:
+    """Answer other brokers about messages that wait in the sets that are led here."""
+    if fronts.keeping is None:
+        return
+    from penstock.remoting.recall.asking import answer  # noqa: PLC0415  as below
+
+    calls.server.serve(RecallRequest, partial(answer, fronts.keeping.recalls))
 
 
 def rocketmq_fronts(settings: NodeSettings, kafka: KafkaFront, calls: Caller) -> RocketFronts:

@@ -49,4 +49,5 @@ def grpc_port(
         desk.ensure_groups = kafka.internal_topic.ensure
         shared = desk, keeping
     front = GrpcFront(*shared, endpoint_of, METHODS, Http2Limits())
+    front.delay_ms_max = config.delay_ms_max
     return GrpcPort(front)

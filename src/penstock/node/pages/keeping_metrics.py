@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def keeping_metrics(keeping: Keeping) -> Iterator[Metric]:
     """Yield what is counted of what waits, and of what became of it."""
     yield from _delay_metrics(keeping)
+    yield from _recall_metrics(keeping)
     yield from _half_metrics(keeping)
 
 
@@ -24,7 +25,7 @@ def _delay_metrics(keeping: Keeping) -> Iterator[Metric]:
         "penstock_remoting_delayed",
         "Messages with a delay: held; delivered when it was over; moved from one level to the next,"
         " where they have a time of their own; put back for it once more, since their topic refused"
-        " them; dropped with their topic.",
+        " them; dropped with their topic; recalled, and dropped when their level was over.",
         labels=["outcome"],
     )
     delayed.add_metric(["held"], keeping.holding.held)
@@ -32,6 +33,7 @@ def _delay_metrics(keeping: Keeping) -> Iterator[Metric]:
     delayed.add_metric(["moved"], delivery.moved)
     delayed.add_metric(["put_back"], delivery.put_back)
     delayed.add_metric(["dropped"], delivery.dropped)
+    delayed.add_metric(["recalled"], keeping.recalls.dropped)
     yield delayed
     yield GaugeMetricFamily(
         "penstock_remoting_delayed_waiting",
@@ -42,6 +44,20 @@ def _delay_metrics(keeping: Keeping) -> Iterator[Metric]:
         "penstock_remoting_delayed_late_seconds",
         "For how long the first message that is due has been waiting to be delivered.",
         delivery.late_ms() / 1000,
+    )
+
+
+def _recall_metrics(keeping: Keeping) -> Iterator[Metric]:
+    """Yield what is counted of recalls."""
+    yield CounterMetricFamily(
+        "penstock_remoting_recalls",
+        "Recalls of messages that wait for a time of their own that were taken.",
+        keeping.recalls.recalled,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_recalls_waiting",
+        "Recalls of the sets that are led here that are kept, since their messages may still wait.",
+        keeping.recalls.waiting(),
     )
 
 

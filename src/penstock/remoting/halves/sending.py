@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.halves.record import OWN_OFFSET, TRAN_MSG, Half
 from penstock.remoting.heartbeat import NAME_BYTES_MAX
-from penstock.remoting.later.delayed import level_of
 from penstock.remoting.later.group_topics import retry_group
+from penstock.remoting.later.timers import is_late
 
 if TYPE_CHECKING:
     from penstock.remoting.gate import Found
@@ -37,7 +37,7 @@ def half_of(
     """Return a half message, whose due time is counted from now. Raises IllegalMessage."""
     if retry_group(command.fields.get("b", "")) is not None:
         raise IllegalMessage("a retry topic takes no half messages")
-    if level_of(properties):
+    if is_late(properties):
         raise IllegalMessage("a half message has no delay: it is there when it is committed")
     group = properties.get(_GROUP) or command.fields.get("a", "")
     if not 0 < len(group.encode()) <= NAME_BYTES_MAX:

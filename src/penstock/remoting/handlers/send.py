@@ -2,9 +2,11 @@
 
 Bodies are read by sent_messages.py. The answer comes when the set has confirmed them; it names the
 queue, the offset of the first one and an offset id of each. A message with a delay level waits for
-its time first (later/holding.py); the answer has its offset among those that wait, and an id that
-names no place. Delivery at any other time is refused. A half message of a transaction waits for its
-decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION is to name.
+its time first (later/holding.py), one with a time of its own, too (later/timers.py); the answer has
+its offset among those that wait, an id that names no place, and of the second the handle by which
+it is recalled (handlers/recall.py). A half message of a transaction
+waits for its decision (halves/halves.py); the answer has its number, and an id that END_TRANSACTION
+is to name.
 
 A consumer that can not send a message back sends it to its retry topic: once it was consumed as
 often as its group may, it is a dead letter instead, whatever queue it names.
@@ -34,7 +36,9 @@ from penstock.remoting.later.delayed import level_of
 from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.later.resending import Resend, resend
 from penstock.remoting.later.retries import TIMES_MAX, Failed
+from penstock.remoting.later.timers import until_ms
 from penstock.remoting.pop.serving import serve
+from penstock.remoting.recall.handle import Handle
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
 from penstock.remoting.system_names import UNIQ_KEY
@@ -125,10 +129,11 @@ def _store(
         raise IllegalMessage(
             "a batch is neither delayed nor of a transaction: send its messages one by one"
         )
-    level = level_of(first)
-    is_elsewhere = failed is not None or bool(level) or is_first_half
+    level, until = _later(context, first)
+    is_elsewhere = failed is not None or bool(level or until) or is_first_half
     first_id = first.get(UNIQ_KEY, "")[:ID_CHARS_MAX]
-    answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere)
+    recalls = _handle(command, found, until, first.get(UNIQ_KEY, ""))
+    answered = _Answered(found, len(records), read.payload, first_id, is_elsewhere, recalls)
     done = partial(_answer, context, reply, answered)
     if is_first_half:
         half = half_of(context, command, found, first)
@@ -138,8 +143,27 @@ def _store(
         resend(context, Resend(group, found.queue.set_id, records[0], times), done)
     elif level:
         context.front.holding.hold(found.hosted, level, records[0], done)
+    elif until:
+        context.front.holding.hold_until(found.hosted, until, records[0], done)
     else:
         context.front.sending.add(found.hosted, Sent(records, done, read.size_max))
+
+
+def _later(context: RemotingContext, properties: Mapping[str, str]) -> tuple[int, int]:
+    """Return the level of a message, or when it is to be delivered; 0: it has none."""
+    level = level_of(properties)
+    if level:
+        return level, 0
+    front = context.front
+    return 0, until_ms(properties, front.broker.clock.wall_ms(), front.delay_ms_max)
+
+
+def _handle(command: Command, found: Found, until: int, message_id: str) -> Handle | None:
+    """Return by what a message is recalled that waits until a time; None if it can not be."""
+    topic = text(command, "b")
+    if not until or retry_group(topic) is not None or len(message_id) > ID_CHARS_MAX:
+        return None
+    return Handle(topic, found.queue.set_id, until, message_id)
 
 
 def _failed(command: Command, properties: Mapping[str, str]) -> tuple[str, Failed] | None:
@@ -173,6 +197,8 @@ class _Answered(NamedTuple):
     first_id: str
     is_elsewhere: bool
     """Whether the message is in no queue yet, or in another one."""
+    handle: Handle | None
+    """By which it is recalled, where it waits for a time of its own."""
 
     def locator(self, offset: int) -> int:
         """Return the locator of a message of the answer."""
@@ -197,13 +223,17 @@ def _answer(
     locators = [answered.locator(one) for one in offsets]
     if is_half:
         locators = [context.front.halves.locator(answered.found.queue.set_id, outcome)]
+    fields = {
+        "msgId": offset_ids(host, locators),
+        "queueId": str(answered.found.queue.queue_id),
+        "queueOffset": str(outcome),
+        "transactionId": answered.first_id,
+    }
+    recalls = answered.handle and context.front.keeping.recalls.handle(answered.handle)
+    if recalls:
+        fields["recallHandle"] = recalls
     reply(
-        {
-            "msgId": offset_ids(host, locators),
-            "queueId": str(answered.found.queue.queue_id),
-            "queueOffset": str(outcome),
-            "transactionId": answered.first_id,
-        },
+        fields,
         records=answered.messages,
         payload=answered.size,
     )

@@ -27,7 +27,7 @@ from penstock.record.compression import Bounds
 from penstock.record.errors import BatchTooLarge
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.halves.sending import is_half
-from penstock.remoting.later.delayed import level_of
+from penstock.remoting.later.timers import is_late
 from penstock.remoting.mapping import Mapped, to_record
 from penstock.remoting.wire.batch_body import BatchedMessage, iter_batch
 from penstock.remoting.wire.body_codec import COMPRESSED, plain_body, plain_body_up_to
@@ -190,7 +190,7 @@ def _records(
             yield
         properties = _properties(message)
         first = properties if first is None else first
-        is_special = is_special or bool(level_of(properties)) or is_half(sent.sys_flag, properties)
+        is_special = is_special or is_late(properties) or is_half(sent.sys_flag, properties)
         records.append(_record(sent, message, properties))
         size += record_bytes_max(records[-1])
         work += 1 + len(properties) // PROPERTIES_OF_WORK

@@ -36,13 +36,10 @@ LEVEL_MAX: Final = len(DELAYS_MS)
 assert len(DELAY_TOPICS) == LEVEL_MAX
 
 DELAY: Final = "DELAY"
-_TIMERS: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 _DIGITS_MAX: Final = 10
 _PARTS: Final = 3
 LATE_MS: Final = 1_000
 """How late a message may be that waits for a time of its own: no level is shorter."""
-UNTIL_MOST_MS: Final = 24 * 3_600_000
-"""How far away such a time may be, as with RocketMQ's proxy: each two hours it is written again."""
 assert DELAYS_MS[0] <= LATE_MS
 
 
@@ -70,9 +67,6 @@ def level_of(properties: Mapping[str, str]) -> int:
 
     What is above the highest level means that one, as with RocketMQ.
     """
-    timer = next((name for name in _TIMERS if name in properties), None)
-    if timer is not None:
-        raise IllegalMessage(f"{timer} is not supported: use a delay level, 1 to {LEVEL_MAX}")
     text = properties.get(DELAY, "0")
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
         raise IllegalMessage(f"a delay level that is no number from 0 to {LEVEL_MAX}")

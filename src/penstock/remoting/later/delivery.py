@@ -10,6 +10,7 @@ on where the old one was, and delivers nothing before its time and nothing never
 between the two, the new master delivers them once more.
 
     a time of its own      that is not over: it goes on to the next level, likewise (delayed.py)
+    recalled               it is dropped, and counted (recall/recalls.py)
     topic deleted          its messages are dropped, and counted
     topic refuses them     (a smaller max.message.bytes, too few in step): they wait for the delay
                            once more, at the end of their level, so that others do not wait for them
@@ -52,11 +53,12 @@ from penstock.replication.errors import NotEnoughReplicas, NotMaster
 from penstock.storage.errors import BatchTooLargeForLog
 
 if TYPE_CHECKING:
-    from penstock.base.ids import LeaderEpoch
+    from penstock.base.ids import LeaderEpoch, ReplicaSetId
     from penstock.broker.append.batch_rules import BatchRules
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
     from penstock.remoting.later.places import Places
+    from penstock.remoting.recall.recalls import Recalls
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class _Head(NamedTuple):
 
     leader_epoch: LeaderEpoch
     due_ms: int
+    is_paused: bool = False
+    """Whether it is later than that message is due: the last try has failed."""
 
 
 class _Source(NamedTuple):
@@ -119,9 +123,10 @@ _Outcome = Prepared | RecordError
 class Delivery:
     """See the module; one for each node."""
 
-    def __init__(self, broker: Broker, places: Places) -> None:
+    def __init__(self, broker: Broker, places: Places, recalls: Recalls) -> None:
         self._broker = broker
         self._places = places
+        self._recalls = recalls
         self._heads: dict[HostedPartition, _Head] = {}
         self._open: set[HostedPartition] = set()
         self._turn = 0
@@ -142,7 +147,8 @@ class Delivery:
             level, hosted = led[(at + self._turn) % len(led)]
             if len(self._open) >= AT_ONCE:
                 break
-            if hosted not in self._open and self._may_be_due(hosted, now_ms):
+            is_due = hosted not in self._open and self._may_be_due(hosted, now_ms)
+            if is_due and self._recalls.is_ready(hosted.member.replica_set_id):
                 self._read(hosted, level)
 
     def waiting(self) -> int:
@@ -154,6 +160,21 @@ class Delivery:
         now_ms = self._broker.clock.wall_ms()
         heads = (self._heads.get(hosted) for _, hosted in self._led())
         return max((now_ms - one.due_ms for one in heads if one and one.due_ms < now_ms), default=0)
+
+    def floor_ms(self, set_id: ReplicaSetId) -> int | None:
+        """Return a time before which no message of a set's levels is due; None: not known."""
+        floor = self._broker.clock.wall_ms()
+        for _, hosted in self._led():
+            if hosted.member.replica_set_id != set_id:
+                continue
+            if hosted.log.log_start_offset >= hosted.log.log_end_offset:
+                continue
+            head = self._heads.get(hosted)
+            is_known = head is not None and head.leader_epoch == hosted.member.leader_epoch
+            if head is None or not is_known or head.is_paused or hosted in self._open:
+                return None
+            floor = min(floor, head.due_ms)
+        return floor
 
     def _led(self) -> Iterator[tuple[int, HostedPartition]]:
         by_name = self._broker.partitions.by_name
@@ -193,6 +214,7 @@ class Delivery:
             if read.error is not None:
                 raise read.error
             due = take_due(memoryview(b"".join(read.buffers)), source.first, now_ms)
+            due = self._decided(source, due, now_ms)
             batches = [*self._batches(due, now_ms), *self._moves(source, due, now_ms)]
         except PlatformError as error:
             self._pause(source, error)
@@ -203,6 +225,20 @@ class Delivery:
             self._broker.workers.submit(work, partial(self._prepared, source, due, batches))
         else:
             self._append(source, due, batches, {})
+
+    def _decided(self, source: _Source, due: Due, now_ms: int) -> Due:
+        """Return what is due without what is recalled; no more of it can be, from now on.
+
+        Raises what an append does.
+        """
+        set_id = source.hosted.member.replica_set_id
+        times = [one.destination.until_ms for one in due.records]
+        if not any(times):
+            return due
+        source.check()
+        left = self._recalls.left_of(set_id, due.records)
+        self._recalls.decide(set_id, max((one for one in times if one <= now_ms), default=0))
+        return due._replace(records=list(left), recalled=len(due.records) - len(left))
 
     def _batches(self, due: Due, now_ms: int) -> list[_Batch]:
         """Return the records as batches for their partitions. Raises what _target does."""
@@ -288,6 +324,7 @@ class Delivery:
         self.delivered += delivered
         self.moved += moved
         self.put_back += put_back
+        self._recalls.dropped += due.recalled
         self.dropped += len(due.records) - delivered - moved - put_back + due.unreadable
         self._end(source, due)
 
@@ -323,7 +360,7 @@ class Delivery:
         log.info("level=%d partition=%d: %s", source.level, source.hosted.partition, error)
         self._open.discard(source.hosted)
         due_ms = self._broker.clock.wall_ms() + PAUSE_MS
-        self._heads[source.hosted] = _Head(source.leader_epoch, due_ms)
+        self._heads[source.hosted] = _Head(source.leader_epoch, due_ms, is_paused=True)
 
     def _end(self, source: _Source, due: Due) -> None:
         self._open.discard(source.hosted)
@@ -331,7 +368,7 @@ class Delivery:
             self._heads.pop(source.hosted, None)
         else:
             self._heads[source.hosted] = _Head(source.leader_epoch, due.next_due_ms)
-        if due.records:
+        if due.records or due.recalled:
             self._broker.scheduler.call_soon(self.look)
 
 

@@ -43,6 +43,8 @@ class Due(NamedTuple):
     """When the first one behind them is due; None where that is not known."""
     unreadable: int
     """Records that do not say where they are to go: nothing of the front's has written them."""
+    recalled: int = 0
+    """Records that were due, too, and are to go nowhere."""
 
 
 def take_due(data: memoryview, first: int, now_ms: int) -> Due:

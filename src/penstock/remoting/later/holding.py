@@ -8,7 +8,8 @@ before its sender has an answer, and where the mastership goes it goes, too. Wit
 are due in the order in which they came, so nothing is kept in memory but the time of the first.
 
 A message that is to be there at a time of its own goes through several levels, one after another
-(delayed.py); those are all made before it is taken, so that none is missing on its way.
+(delayed.py); those are all made before it is taken, so that none is missing on its way. So is the
+partition by which it can be recalled (recall/recalls.py), where the controller knows of such.
 
 Source: ours, docs/adr/0127, 0151; RocketMQ `ScheduleMessageService` (a queue for each level).
 """
@@ -19,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.controller.commands.topic_names import DELAY_TOPICS
+from penstock.controller.commands.topic_names import DELAY_TOPICS, RECALL_TOPIC
 from penstock.record.batch import BATCH_HEADER_BYTES
 from penstock.record.build import record_bytes_max
 from penstock.record.errors import BatchTooLarge, RecordsWithoutKey
@@ -87,7 +88,8 @@ class Holding:
         if left_ms <= 0:
             self._sending.add(target, Sent([record], done))
         else:
-            self._make_places(_Late(target, record, done, until_ms), 1)
+            late = _Late(target, record, done, until_ms)
+            self._places.use(RECALL_TOPIC, late.set_id, lambda _: self._make_places(late, 1))
 
     def _make_places(self, late: _Late, level: int) -> None:
         """Make what is missing of the levels from this one on, then hold the record."""

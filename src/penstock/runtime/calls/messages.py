@@ -27,6 +27,7 @@ from penstock.coordinator.calls.positions import (
     GroupPositionsResponse,
     PositionResponse,
 )
+from penstock.coordinator.calls.recall import RecallRequest, RecallResponse
 from penstock.coordinator.calls.shares import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -86,6 +87,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     11: GroupPositionsRequest,
     12: DeleteGroupRequest,
     13: TierRunsRequest,
+    14: RecallRequest,
     128: Unserved,
     129: StillThere,
     130: MarkersResponse,
@@ -97,6 +99,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     136: PositionResponse,
     137: GroupPositionsResponse,
     138: TierRunsResponse,
+    139: RecallResponse,
 }
 
 CALL_CODEC = MessageCodec[Message](

@@ -1,6 +1,7 @@
 """Topics made, enlarged and deleted by those who operate a cluster.
 
-    UPDATE_AND_CREATE_TOPIC   each set that this broker leads has so many queues of the topic
+    UPDATE_AND_CREATE_TOPIC   each set that this broker leads has so many queues of the topic, which
+                              has the message type that is asked for, if any is (attributes.py)
     DELETE_TOPIC_IN_BROKER    the topic is deleted, in the whole cluster; SUCCESS if there is none
     DELETE_TOPIC_IN_NAMESRV   nothing: routes are those of the topics that there are
     DELETE_KV_CONFIG          nothing, of the order of a topic's queues: none is kept
@@ -15,16 +16,21 @@ Source: RocketMQ 5.3.3 `AdminBrokerProcessor.updateAndCreateTopic`, `deleteTopic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
 from penstock.controller.commands.command import (
+    AlterConfigs,
+    ConfigEdit,
+    ConfigOutcome,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     MorePartitions,
     NewTopic,
+    TopicOutcome,
     TopicReference,
 )
 from penstock.controller.commands.topic_names import (
@@ -46,6 +52,7 @@ from penstock.controller.errors import (
 from penstock.remoting.errors import InvalidParameter
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check, check_create
+from penstock.remoting.handlers.admin.attributes import change_of, read_attributes
 from penstock.remoting.handlers.routes import AUTO_CREATE_TOPIC
 from penstock.remoting.later.group_topics import stored_name
 from penstock.remoting.pop.serving import serve
@@ -70,8 +77,6 @@ _ORDERS: Final = "ORDER_TOPIC_CONFIG"
 QUEUES_MAX: Final = 1_000
 """In one set, by one request."""
 _OF_GROUPS: Final = (RETRY_PREFIX, DEAD_LETTER_PREFIX, DISCARDED_TOPIC)
-_ATTRIBUTES: Final = frozenset({"", "+message.type=NORMAL"})
-"""That are as good as none; mqadmin sends the first."""
 
 
 class _Asked(NamedTuple):
@@ -79,6 +84,8 @@ class _Asked(NamedTuple):
 
     name: str
     queues: int
+    edit: ConfigEdit | None
+    """Of its configuration."""
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -88,7 +95,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         raise InvalidParameter("a name server keeps nothing of its own here")
     name = _stored(text(command, "key" if is_order else "topic"))
     if command.code == RequestCode.UPDATE_AND_CREATE_TOPIC:
-        asked = _Asked(name, _count(command))
+        edit = read_attributes(command.fields.get("attributes", ""))
+        asked = _Asked(name, _count(command), edit)
         if name in context.broker.metadata.topics_by_name:
             check(context, Operation.ALTER, Resource.TOPIC, name)
         else:
@@ -135,9 +143,6 @@ def _count(command: Command) -> int:
         raise InvalidParameter("order=true: queues keep their order anyway")
     if number(command, "topicSysFlag", 0):
         raise InvalidParameter("topicSysFlag: topics have no flags")
-    attributes = command.fields.get("attributes", "")
-    if attributes not in _ATTRIBUTES:
-        raise InvalidParameter(f"attributes={attributes[:100]}: topics have none here")
     return readable
 
 
@@ -154,13 +159,19 @@ async def _update(context: RemotingContext, asked: _Asked, reply: Reply) -> None
             raise MetadataUnavailable("the topic was made just now, and is not known here yet")
         check(context, Operation.ALTER, Resource.TOPIC, asked.name)
     await _enlarge(context, asked, metadata.topics_by_name[asked.name])
+    if asked.edit is not None:
+        error = await _outcome(context, change_of(asked.name, asked.edit))
+        if error is not None:
+            raise refused(error)
     reply()
 
 
 async def _create(context: RemotingContext, asked: _Asked) -> MetadataError | None:
     sets = _led(context)
     added = [_members(context, one) for one in sets for _ in range(asked.queues)]
-    configs = PLACED_CONFIGS if asked.name.startswith(_OF_GROUPS) else {}
+    configs = dict(PLACED_CONFIGS if asked.name.startswith(_OF_GROUPS) else {})
+    if asked.edit is not None and asked.edit.value is not None:
+        configs[asked.edit.key] = asked.edit.value
     new = NewTopic(name=asked.name, assignments=dict(enumerate(added)), configs=configs)
     return await _outcome(context, CreateTopics(topics=(new,)))
 
@@ -200,10 +211,11 @@ def _members(context: RemotingContext, set_id: ReplicaSetId) -> tuple[BrokerId, 
 
 
 async def _outcome(
-    context: RemotingContext, command: CreateTopics | CreatePartitions
+    context: RemotingContext, command: CreateTopics | CreatePartitions | AlterConfigs
 ) -> MetadataError | None:
-    answer = await submit(context.broker, command)
-    return answer if isinstance(answer, MetadataError) else answer[0].error
+    outcomes: MetadataError | Sequence[TopicOutcome | ConfigOutcome]
+    outcomes = await submit(context.broker, command)
+    return outcomes if isinstance(outcomes, MetadataError) else outcomes[0].error
 
 
 def refused(error: MetadataError) -> PlatformError:

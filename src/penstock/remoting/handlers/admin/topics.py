@@ -19,9 +19,11 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.tier.reach import known_first_offset
 from penstock.broker.turns import Pace
+from penstock.configs.message_types import MIXED
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS
 from penstock.remoting.fields import text
 from penstock.remoting.gate import find_topic
+from penstock.remoting.handlers.admin.attributes import ATTRIBUTE
 from penstock.remoting.handlers.admin.long_answers import answer_long
 from penstock.remoting.handlers.admin.names import told_name
 from penstock.remoting.handlers.admin.queue_tables import end_of, led_queues, offset_table
@@ -87,9 +89,12 @@ async def _stats(context: RemotingContext, name: str, topic: HostedTopic, pace: 
 
 
 async def _config(context: RemotingContext, name: str, topic: HostedTopic, pace: Pace) -> bytes:
-    count = len(await led_queues(context.front, topic, pace))
+    count, message_type = (
+        len(await led_queues(context.front, topic, pace)),
+        topic.settings.message_type,
+    )
     told = {
-        "attributes": {},
+        "attributes": {} if message_type == MIXED else {ATTRIBUTE: message_type},
         "order": False,
         "perm": READ_WRITE,
         "readQueueNums": count,
