@@ -1,1 +1,1 @@
-"""The blocking client of the platform, for the command line, archives and Spark: no asyncio, no threads."""
+"""The blocking client, for the command line, archives and Spark: no asyncio, no threads."""
