@@ -1,1 +1,1 @@
-"""The blocking client, for the command line, archives and Spark: no asyncio, no threads."""
+"""The blocking client of the platform, for command line, archives and Spark: no asyncio."""
