@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.cli import connect
+from penstock.cli.archive import commands
 from penstock.cli.archive.ages import age_ms, age_text
+from penstock.client.security import ClientSecurity
+from penstock.client.settings import ClientSettings
 from tests.archive.world import DAY_MS
 from tests.integration.layouts import run_penstock
 from tests.spark.topics import Topics
@@ -132,6 +136,27 @@ def test_a_target_that_is_not_there_is_told(topics: Topics, archived: tuple[str,
     code, said = run(topics, "replay", archived[1], "--to-topic", "none")
     assert code == 1
     assert "penstock topic create none" in said
+
+
+def test_records_are_read_as_the_user_of_the_client_configuration(
+    topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    asked: list[ClientSecurity] = []
+    make = ClientSettings.__post_init__
+
+    def noted(self: ClientSettings) -> None:
+        asked.append(self.security)
+        make(self)
+
+    monkeypatch.setattr(ClientSettings, "__post_init__", noted)
+    other = ClientSecurity(scope="of this test")
+    monkeypatch.setattr(connect, "client_security", lambda: other)
+    monkeypatch.setattr(commands, "client_security", lambda: other)
+    code, said = run(topics, "archive", "run", topic, "--to", str(archive))
+    assert code == 0, said
+    assert asked
+    assert set(asked) == {other}
 
 
 def test_ages_are_read_and_written_alike() -> None:

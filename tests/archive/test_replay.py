@@ -206,6 +206,23 @@ def test_of_two_replays_of_an_id_one_stops_and_nothing_is_double(
     assert [one.value for one in committed(topics, target)] == [b"0:%d" % n for n in range(12)]
 
 
+def test_positions_are_read_once_nobody_else_can_move_them(
+    topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(topics, archive, count=6)
+    target = topics.make(1, FOR_EVER)
+    abort = Transactions.abort
+
+    def behind_another(self: Transactions, name: str) -> None:
+        monkeypatch.setattr(Transactions, "abort", abort)
+        assert replayed(topics, archive, target).records == 6
+        abort(self, name)
+
+    monkeypatch.setattr(Transactions, "abort", behind_another)
+    assert replayed(topics, archive, target).records == 0
+    assert len(committed(topics, target)) == 6
+
+
 def test_a_replay_that_is_overtaken_as_it_begins_to_write_writes_nothing(
     topics: Topics, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
