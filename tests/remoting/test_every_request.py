@@ -42,7 +42,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode,
         served[0].submit(CreateTopics(topics=(NewTopic(name=TOPIC, partition_count=4),)))
         with closing(Remote(served[1])) as first:  # requests read what is there, in any order
             sent = legal_request(RequestCode.SEND_MESSAGE_V2, 1, Serialisation.JSON)
-            assert first.ask(sent.code, sent.fields, sent.body).code == ResponseCode.SUCCESS
+            assert first.ask(sent.code, sent.fields, bytes(sent.body)).code == ResponseCode.SUCCESS
         yield served
 
 
