@@ -312,6 +312,24 @@ def test_a_client_is_not_read_while_all_together_hold_too_much(caller: Caller, s
         node.call(lambda: port.use_memory(before))
 
 
+def test_a_client_that_was_not_read_goes_on_when_there_is_room(served) -> None:
+    node, address = served
+    port = node.node._rocketmq.grpc
+    assert port is not None
+    before = port.bytes_max
+    node.call(lambda: port.use_memory(20_000))
+    try:
+        with closing(RawCall(address)) as raw:
+            raw.begin(f"{SERVICE}SendMessage", bytes(30_000))
+            assert node.until(lambda: port.starved)
+            node.call(lambda: port.use_memory(before))
+            node.call(lambda: port.count(0))  # as the next byte of anybody does
+            assert not port.starved
+            assert raw.call(f"{SERVICE}Heartbeat", bytes(5)) == {"grpc-status": "0"}
+    finally:
+        node.call(lambda: port.use_memory(before))
+
+
 def test_lite_and_pull_consumers_are_told_that_they_are_not_served(caller: Caller) -> None:
     consumer = definition.Settings(client_type=definition.LITE_SIMPLE_CONSUMER)
     stream = caller.stub.Telemetry(

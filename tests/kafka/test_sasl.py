@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.access.scram import ScramClient
+from penstock.base.ports import Clock
+from penstock.kafka.sasl.session import SaslSession
 from penstock.net.limits import NetLimits
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
@@ -282,9 +284,11 @@ def test_a_session_ends_unless_it_is_proved_anew(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with running_node(tmp_path / "data", *settings) as node, closing(node.connect()) as client:
         assert choose(client, "PLAIN").error_code == Code.NONE
-        (connection,) = node.node._listener.connections
-        guard = connection.guard
-        guard._ports = replace(guard._ports, clock=clock)
+        listener = node.node._listener
+        assert listener is not None
+        (guard,) = (connection.guard for connection in listener.connections)
+        assert isinstance(guard, SaslSession)
+        guard._ports = replace(guard._ports, clock=cast("Clock", clock))
         assert prove(client).session_lifetime.total_seconds() == 1.5
         clock.now_ms = 999
         assert choose(client, "PLAIN").error_code == Code.ILLEGAL_SASL_STATE

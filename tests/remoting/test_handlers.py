@@ -365,6 +365,7 @@ def test_a_group_with_members_has_a_retry_topic(remote: Remote) -> None:
 def test_a_notice_that_comes_before_an_answer_is_kept(node: LiveNode, remote: Remote) -> None:
     """As on a machine that stalls: it comes 100 ms after what it tells of."""
     front, group = node.node._rocketmq.remoting, f"group-{next(_numbers)}"
+    assert front is not None
     consumers = [{"groupName": group, "subscriptionDataSet": []}]
     beat = json.dumps({"clientID": "one", "consumerDataSet": consumers}).encode()
     remote.ask(RequestCode.HEART_BEAT, {}, beat)
