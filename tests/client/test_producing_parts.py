@@ -21,7 +21,7 @@ RECORD = Record(None, b"x" * 100)
 class Brokers:
     """What a producer asks of a cluster, of a topic with two partitions."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.settings = ClientSettings(bootstrap="127.0.0.1:1", **settings)
         self.producer_id = 0
 
