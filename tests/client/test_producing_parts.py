@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client import cluster
 from penstock.client.consume import RecordStream
 from penstock.client.delivery import Delivery, ProduceOptions
 from penstock.client.errors import BrokerError, RequestTimedOut
@@ -21,7 +22,7 @@ RECORD = Record(None, b"x" * 100)
 class Brokers:
     """What a producer asks of a cluster, of a topic with two partitions."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.settings = ClientSettings(bootstrap="127.0.0.1:1", **settings)
         self.producer_id = 0
 
@@ -63,8 +64,24 @@ def test_under_a_new_producer_id_every_partition_begins_at_nothing_also_an_idle_
     assert sequences(made) == {("t", 0): [(2, 0)], ("t", 1): [(2, 0), (2, 3)]}
 
 
-def test_what_was_acknowledged_long_ago_does_not_put_off_the_deadline() -> None:
-    made = delivery(deadline_ms=100, backoff_ms=10, backoff_ms_max=20)
+class Clock:
+    """Time that passes while somebody sleeps, and else stands still."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_what_was_acknowledged_long_ago_does_not_put_off_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "time", Clock())
+    made = delivery(deadline_ms=1_000, backoff_ms=10, backoff_ms_max=20)
     for number in (0, 1):
         made.seal("t", number, [RECORD])
     rounds = []

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.coordinator.calls.asking import BrokerNotReached
-from penstock.kafka.transactions import marking
 from penstock.kafka.transactions.marking import PAUSE_MS, PAUSE_MS_MAX, MarkerSender
 from penstock.transactions.messages import MarkerDuty
 
@@ -16,9 +16,9 @@ PLACES = [("t", number) for number in range(6)]
 def duty(name: str = "x") -> MarkerDuty:
     return MarkerDuty(
         transactional_id=name,
-        producer_id=1,
-        producer_epoch=0,
-        coordinator_epoch=3,
+        producer_id=ProducerId(1),
+        producer_epoch=ProducerEpoch(0),
+        coordinator_epoch=CoordinatorEpoch(3),
         is_commit=True,
         version=2,
         number=1,
@@ -51,7 +51,7 @@ def test_what_a_broker_was_not_asked_after_all_may_be_asked_again(
         made = sender(monkeypatch)
         places = [(duty(), each) for each in PLACES[:2]]
         made._asked.update(("x", each) for each in PLACES[:3])
-        await made._ask(1, places)
+        await made._ask(BrokerId(1), places)
         assert made._asked == {("x", PLACES[2])}
 
     asyncio.run(story())
@@ -83,7 +83,7 @@ def test_as_long_as_markers_get_on_the_pause_stays_short(monkeypatch: pytest.Mon
         for number in range(5):
             made._left[f"x{number}"] = duty(f"x{number}")  # type: ignore[assignment]
         with monkeypatch.context() as patched:
-            patched.setattr(marking.asyncio, "timeout", Over)
+            patched.setattr(asyncio, "timeout", Over)
             await made._run()
 
     asyncio.run(story())

@@ -90,14 +90,13 @@ def test_a_decision_whose_message_can_not_be_read_now_is_refused_and_not_counted
 ) -> None:
     remote, _ = remotings(cluster)
     named = taken(cluster, remote)
-    read_at = led_room.read_at
 
     def busy(_broker: Any, _hosted: Any, _offset: int, _most: int, on_read: Any) -> None:
         on_read(SimpleNamespace(error=LogBusy("set-1"), buffers=()))
 
-    monkeypatch.setattr(led_room, "read_at", busy)
-    assert ended(cluster, remote, named, COMMIT).code != ResponseCode.SUCCESS
+    with monkeypatch.context() as patched:
+        patched.setattr(led_room, "read_at", busy)
+        assert ended(cluster, remote, named, COMMIT).code != ResponseCode.SUCCESS
     (led,) = remote.front.halves._led.values()
     assert (led._work_count, len(led._work)) == (0, 0)
-    monkeypatch.setattr(led_room, "read_at", read_at)
     assert ended(cluster, remote, named, COMMIT).code == ResponseCode.SUCCESS

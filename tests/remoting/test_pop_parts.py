@@ -6,6 +6,8 @@ from typing import Any
 
 from penstock.remoting.pop.letters import PopLetters
 from penstock.remoting.pop.popping import Part, Popping
+from penstock.remoting.pop.saying import change
+from penstock.shares.answers import Say
 from penstock.shares.runs import Run
 from penstock.shares.state import ShareKey
 
@@ -55,3 +57,10 @@ def test_news_that_come_while_a_pop_begins_to_watch_are_not_forgotten() -> None:
             assert await popping._wait.until(0)
 
     asyncio.run(story())
+
+
+def test_a_message_that_is_to_be_invisible_for_no_time_is_given_back() -> None:
+    """A time of nothing that is waited for would end with the next look of the node."""
+    assert [change(invisible_ms) for invisible_ms in (0, 1, 60_000)] == [
+        Say.RELEASE, Say.RENEW, Say.RENEW,
+    ]  # fmt: skip

@@ -4,7 +4,7 @@ from .mutant import Kind, plant
 
 AREA = "Pop"
 RECEIPTS = ("tests/remoting/test_receipts.py",)
-SAID = ("tests/remoting/test_pop_receipts.py",)
+SAID = ("tests/remoting/test_pop_receipts.py", "tests/remoting/test_pop_parts.py")
 POPS = ("tests/remoting/test_pop.py",)
 ROUTES = ("tests/remoting/test_routes.py",)
 HANDLERS = ("tests/remoting/test_handlers.py",)
