@@ -221,7 +221,7 @@ def test_an_address_with_many_connections_leaves_room_for_the_reads_of_others() 
         assert world.reads.open_count == limit * 3 // 4 + 1
         await world.over()
         assert world.reads.open_count == 0
-        world.fetch(500, Connection("third"))
+        world.fetch(500, clients[0])
         assert world.reads.open_count == 1
         await world.over()
 
