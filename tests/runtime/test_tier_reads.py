@@ -299,3 +299,21 @@ def test_searches_of_one_address_leave_turns_to_others() -> None:
     refused = [host for host, found in ends if isinstance(found, TierUnavailable)]
     assert refused == ["other", "greedy"]
     assert [host for host, found in ends if found == 0] == ["greedy", "other", "greedy"]
+
+
+def test_a_place_that_was_granted_as_its_read_was_cancelled_is_the_next_one_s() -> None:
+    async def story() -> None:
+        places = FairPlaces(1, 9)
+        async with places.work("a"):
+            waiting = asyncio.ensure_future(places.work("b").__aenter__())
+            gone = asyncio.ensure_future(places.work("c").__aenter__())
+            await asyncio.sleep(0)
+            gone.cancel()
+        waiting.cancel()  # in the turn in which it was granted
+        ended = await asyncio.gather(waiting, gone, return_exceptions=True)
+        assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+        assert not places._at_work.total()
+        async with places.work("d"):
+            assert places._at_work == {"d": 1}
+
+    run(story())
