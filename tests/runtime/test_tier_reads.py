@@ -324,7 +324,7 @@ def test_an_address_with_many_connections_leaves_room_for_the_reads_of_others() 
         assert world.reads.open_count == limit * 3 // 4 + 1
         await world.over()
         assert world.reads.open_count == 0
-        world.fetch(500, Connection("third"))
+        world.fetch(500, clients[0])
         assert world.reads.open_count == 1
         await world.over()
 
@@ -438,5 +438,23 @@ def test_answers_without_records_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
         for offset in (7, 8):
             assert world.fetch(offset) is not None
         await world.over()
+
+    run(story())
+
+
+def test_a_place_that_was_granted_as_its_read_was_cancelled_is_the_next_one_s() -> None:
+    async def story() -> None:
+        places = FairPlaces(1, 9)
+        async with places.work("a"):
+            waiting = asyncio.ensure_future(places.work("b").__aenter__())
+            gone = asyncio.ensure_future(places.work("c").__aenter__())
+            await asyncio.sleep(0)
+            gone.cancel()
+        waiting.cancel()  # in the turn in which it was granted
+        ended = await asyncio.gather(waiting, gone, return_exceptions=True)
+        assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+        assert not places._at_work.total()
+        async with places.work("d"):
+            assert places._at_work == {"d": 1}
 
     run(story())

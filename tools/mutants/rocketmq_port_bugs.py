@@ -136,7 +136,7 @@ MUTANTS = (
         AREA,
         "after a refused batch no other one of its address is ever read",
         (
-            "remoting/handlers/send.py",
+            "remoting/pop/serving.py",
             "    try:\n        await work\n    finally:\n        over()\n",
             "    await work\n    over()\n",
         ),

@@ -13,7 +13,7 @@
     asker       producers of transactions
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
-    unpacking   whose turn it is to have many messages, or compressed ones, read
+    unpacking   whose turn it is to have many messages, compressed ones or a long heartbeat read
     rates       messages a second, in and out
     configs     the node's settings, as clients are told them
     arrivals    topics that the metadata has not yet

@@ -5,7 +5,7 @@ CHECK_CLIENT_CONFIG asks whether a subscription can be served; clients ask for o
 Source: RocketMQ `ClientManageProcessor`, `ConsumerManageProcessor`.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from penstock.broker.access import Operation, Resource
@@ -19,7 +19,7 @@ from penstock.remoting.heartbeat import (
     read_checked,
     read_in_slices,
 )
-from penstock.remoting.pop.serving import serve
+from penstock.remoting.pop.serving import ended, serve
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.routes import encode_json
 from penstock.remoting.subscription import read_filter
@@ -75,14 +75,21 @@ def _check_subscription(context: RemotingContext, command: Command, reply: Reply
 
 
 def _note(context: RemotingContext, command: Command, reply: Reply) -> None:
-    """Note who is there, in slices where the heartbeat is long."""
-    if len(command.body) > SLICE_BYTES:
-        own = command._replace(body=bytes(command.body))  # the buffer is the next request's
-        serve(context, "heartbeat", reply, _note_in_turns(context, own, reply))
+    """Note who is there, in slices where the heartbeat is long.
+
+    What is read of a long one takes ten times its bytes, so few are worked on at a time.
+    """
+    if len(command.body) <= SLICE_BYTES:
+        for _ in _noting(context, command):
+            pass
+        reply()
         return
-    for _ in _noting(context, command):
-        pass
-    reply()
+    own = command._replace(body=bytes(command.body))  # the buffer is the next request's
+
+    def begin(over: Callable[[], None]) -> None:
+        serve(context, "heartbeat", reply, ended(_note_in_turns(context, own, reply), over))
+
+    context.front.unpacking.ask(context.connection, begin, reply.end)
 
 
 async def _note_in_turns(context: RemotingContext, command: Command, reply: Reply) -> None:

@@ -14,9 +14,9 @@ often as its group may, it is a dead letter instead, whatever queue it names.
 Source: RocketMQ `SendMessageProcessor`, `SendMessageRequestHeaderV2` (names of one letter).
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
@@ -37,7 +37,7 @@ from penstock.remoting.later.group_topics import retry_group
 from penstock.remoting.later.resending import Resend, resend
 from penstock.remoting.later.retries import TIMES_MAX, Failed
 from penstock.remoting.later.timers import until_ms
-from penstock.remoting.pop.serving import serve
+from penstock.remoting.pop.serving import ended, serve
 from penstock.remoting.recall.handle import Handle
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
@@ -87,16 +87,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         _store(context, command, reply, found, many)
 
     def begin(over: Callable[[], None]) -> None:
-        serve(context, "send", reply, _ended(work(), over))
+        serve(context, "send", reply, ended(work(), over))
 
     context.front.unpacking.ask(context.connection, begin, reply.end)
-
-
-async def _ended(work: Coroutine[Any, Any, None], over: Callable[[], None]) -> None:
-    try:
-        await work
-    finally:
-        over()
 
 
 def _sent(context: RemotingContext, command: Command, found: Found) -> SentBody:

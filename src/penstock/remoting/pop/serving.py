@@ -9,7 +9,7 @@ Source: ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -68,6 +68,14 @@ def serve(
 ) -> None:
     """Run the rest of a request; it ends with `reply`."""
     context.front.spawn(name, _run(context, reply, work))
+
+
+async def ended(work: Coroutine[Any, Any, None], over: Callable[[], None]) -> None:
+    """Do some work whose turn has come (broker/look_ups.py), and tell when it is over."""
+    try:
+        await work
+    finally:
+        over()
 
 
 async def _run(context: RemotingContext, reply: Reply, work: Coroutine[Any, Any, None]) -> None:
