@@ -52,7 +52,8 @@ READY_COSTS = 1 << 10
 PAUSE_MS, PAUSE_MS_MAX = 100, 2_000
 """Between two tries; each is twice as long as the one before."""
 SEARCHES_MAX = 1
-"""Of the two look-ups that a broker has in progress (broker/look_ups.py); one is for the disk."""
+"""Look-ups that need the store have a queue of their own (broker/look_ups.py), with one at a time;
+one that began in the other queue, and needs the store by then, is refused meanwhile."""
 FAILURES_MAX = 1_000
 """Places for which it is remembered that a read has failed."""
 
