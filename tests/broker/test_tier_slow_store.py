@@ -6,8 +6,13 @@ import pytest
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.broker.cluster import Asked
+from simulator.kernel.object_store import Bucket
+from tests.broker.cluster import Asked, Wire
+from tests.broker.test_cold_watermarks import CONFIRMED, ask_latest, far_behind, latest
 from tests.broker.test_tier_at_slaves import LOCAL_START, Tiered
+from tests.broker.tier_reads import TierOfTest
+from tests.extents.files import Part, batch
+from tests.tier.objects import name, put
 
 LOCAL = "local"
 MAX_TIMESTAMP = -3
@@ -111,3 +116,27 @@ def test_a_look_up_by_time_in_a_tiered_topic_whose_disk_has_all_waits_for_no_sto
     assert told(slow.list_offset("whole", OF_ALL)).offset == 0
     assert told(waiting) is None
     slow.tiered.master.read()
+
+
+def test_a_look_up_of_the_largest_timestamp_keeps_the_disk_waiting_no_more_than_others() -> None:
+    slow, far = Slow(), 4_000_000_000_000
+    own = slow.tiered.master.key
+    newest = Part(own, [batch(4, times=[far]), batch(5, times=[far])])
+    slow.tiered.master.has([*slow.tiered.runs[:2], *put(slow.tiered.bucket, name(9), [newest])])
+    waiting = slow.list_offset("events", MAX_TIMESTAMP)
+    assert told(waiting) is None
+    assert told(slow.list_offset(LOCAL, OF_ALL)).offset == 0
+    slow.tiered.master.read()
+    assert (told(waiting).offset, told(waiting).timestamp) == (4, far)
+
+
+def test_the_latest_offset_that_the_disk_is_to_tell_waits_for_no_store() -> None:
+    cluster = far_behind()
+    node = cluster.nodes[0]
+    TierOfTest(node, Bucket())
+    held: Any = Wire()
+    node.broker.tier_look_ups.ask(held, lambda _: None, lambda: None)
+    cluster.world.run()
+    asked = ask_latest(node)
+    cluster.world.run()
+    assert latest(asked) == (ErrorCode.NONE, CONFIRMED)
