@@ -31,6 +31,8 @@ OF_ADDRESS = 1
 OF_TIER_AT_ONCE = 1
 """Look-ups that may need the object store: a queue of their own, where one that waits for a slow
 store keeps the next one of these waiting and none for the disk."""
+QUEUES = AT_ONCE, OF_TIER_AT_ONCE
+"""Places of a broker's two queues: for the disk, and for what may need the object store."""
 STEPS = 100
 """Look-ups begun or dropped in one turn: those that memory can answer end at once."""
 
