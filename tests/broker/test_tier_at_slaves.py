@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import BrokerId, LeaderEpoch, Offset
+from penstock.broker.access import Operation, Requester, Resource
 from penstock.broker.config import SlaveReads
 from penstock.broker.fetch import sent_away
 from penstock.broker.fetch.slave_reads import ReplicaSelector
@@ -363,3 +364,28 @@ def test_of_partitions_that_were_told_of_a_bounded_number_is_known(
         asked.append(SimpleNamespace(log=log, member=tiered.cluster.nodes[1].member))
         asyncio.run(tiered.slave.told.of(asked[-1], asked[-1].member.leader_epoch, Offset(0)))
     assert [tiered.slave.told.start_of(one) for one in asked] == [None, 0, 0]
+
+
+class RefusesReads:
+    """An authoriser that lets nobody read."""
+
+    permits_all = False
+
+    def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
+        """As in Authoriser."""
+        del who, resource, name
+        return operation is not Operation.READ
+
+    def permits_some(self, who: Requester, operation: Operation, resource: Resource) -> bool:
+        """As in Authoriser."""
+        del who, resource
+        return operation is not Operation.READ
+
+
+def test_a_slave_gives_history_to_those_alone_who_may_read() -> None:
+    tiered = Tiered()
+    tiered.fetch(0)
+    tiered.cluster.nodes[1].broker.authoriser = RefusesReads()
+    answer = tiered.fetch(0)
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert not answer.records

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from harness.node import NodeProcess
 from harness.waiting import wait_until
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import TOPIC, settings
@@ -76,6 +77,11 @@ class Reader:
         """Read until there are so many records in all."""
         done = partial(self._has, count)
         assert wait_until(done, 120), (len(self.got), self.got[-1:], self._copied.layout.tails())
+
+    def is_kept_waiting(self, node: NodeProcess) -> bool:
+        """Read on; return whether the node's store has failed it by now."""
+        self._has(0)
+        return metric(node, "penstock_tier_read_failures_total") > 0
 
     def _has(self, count: int) -> bool:
         for message in self._consumer.consume(1, 0.5):

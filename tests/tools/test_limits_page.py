@@ -9,7 +9,7 @@ from penstock.broker import look_ups, topics_on_demand
 from penstock.broker.append import batch_rules
 from penstock.broker.audit import client_metrics
 from penstock.broker.coordinators import journal
-from penstock.broker.fetch import long_fetch, short_fetches
+from penstock.broker.fetch import long_fetch, sent_away, short_fetches
 from penstock.broker.fetch import partition_shares as fetch_partitions
 from penstock.cli import up
 from penstock.cli.launch import disk_room, node_files
@@ -25,6 +25,7 @@ from penstock.controller.commands import (
 from penstock.controller.metadata import record_codec
 from penstock.controller.resource_config import listener_keys
 from penstock.coordinator.calls import asking
+from penstock.coordinator.calls import tier as tier_calls
 from penstock.coordinator.calls import transactions as transaction_calls
 from penstock.frames import run_check
 from penstock.groups.classic import rebalance
@@ -61,6 +62,7 @@ from penstock.runtime.ha import client
 from penstock.runtime.io import http_server
 from penstock.runtime.raft import applying
 from penstock.runtime.session import messages, service
+from penstock.runtime.tier import told
 from penstock.shares import answers as share_answers
 from penstock.shares import share
 from penstock.shares.config import SharePolicy
@@ -155,6 +157,17 @@ def shown(number: int) -> str:
         ("brokers, groups and client metrics", shown(alter_resources.RESOURCES_MAX)),
         ("brokers, groups and client metrics", shown(alter_resources.NAME_CHARACTERS_MAX)),
         ("searches by time", f"{look_ups.REST_MS_MAX} ms at most"),
+        ("look-ups by time in what", f"{look_ups.OF_TIER_AT_ONCE}, in the same turns"),
+        (
+            "runs in the object store",
+            f"{tier_calls.RUNS_MAX}, and {tier_calls.RUNS_BYTES_MAX >> 10} K",
+        ),
+        (
+            "runs in the object store",
+            f"{told.WINDOWS_MAX} answers for each of {told.PARTITIONS_MAX} ",
+        ),
+        ("consumers of which a master", f"{sent_away.CONSUMERS_MAX:,}, for"),
+        ("consumers of which a master", f"for {sent_away.KEPT_MS // 1000} s each"),
         ("partitions that long fetches examine", shown(fetch_partitions.LOOKING_MAX)),
         ("handlers of requests in a turn", f"{turn_share.TURN_SECONDS * SECOND:g} ms"),
         ("frames of peers that are handled", f"{turn_share.PEERS_SECONDS * SECOND:g} ms"),

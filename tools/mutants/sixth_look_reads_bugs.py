@@ -20,7 +20,7 @@ MUTANTS = (
           ("runtime/io/disk.py", "        self._work[lane].put(job)", "        self._work[Lane.WORK].put(job)"),
           kind=Kind.GUARD, near=DISK),
     plant("look-ups-of-a-node-unbounded", "Look-ups", "as many searches as there are addresses run at once",
-          ("broker/look_ups.py", "        if self._in_progress >= AT_ONCE:\n            return None\n", ""),
+          ("broker/look_ups.py", "        if self._in_progress >= self._at_once:\n            return None\n", ""),
           kind=Kind.GUARD, near=LOOK_UPS),
     plant("one-address-has-all-look-ups", "Look-ups", "a client with slow searches leaves no place to others",
           ("broker/look_ups.py", " if self._of_address[one] < OF_ADDRESS)", ")"),

@@ -1,4 +1,4 @@
-"""Bugs of reads for clients of what only the tier has: gaps, and reads by slaves."""
+"""Bugs of reads for clients of what only the tier has: gaps, slaves, slow stores, access."""
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
@@ -12,6 +12,12 @@ TOLD = "runtime/tier/told.py"
 SENT = "broker/fetch/sent_away.py"
 SELECTOR = "broker/fetch/slave_reads.py"
 ANSWERS = "broker/tier/run_answers.py"
+SEARCH = "broker/tier/search.py"
+LOOK_UPS = "broker/look_ups.py"
+LIST_OFFSETS = "kafka/handlers/records/list_offsets.py"
+DESCRIBE = "kafka/handlers/records/describe_producers.py"
+SLOW = ("tests/broker/test_tier_slow_store.py",)
+ACCESS = ("tests/kafka/test_tier_told_access.py",)
 AT_SLAVES = ("tests/broker/test_tier_at_slaves.py",)
 GAPS = ("tests/broker/test_tier_gaps.py", "tests/runtime/test_tier_reads.py")
 
@@ -251,5 +257,101 @@ MUTANTS = (
         ),
         kind=Kind.STALE,
         near=AT_SLAVES,
+    ),
+    plant(
+        "tier-look-ups-keep-the-disk-waiting",
+        AREA,
+        "a look-up by time waits for the store that another one of its machine needs",
+        (
+            SEARCH,
+            "    return broker.look_ups if is_on_disk else broker.tier_look_ups\n",
+            "    return broker.look_ups\n",
+        ),
+        kind=Kind.GUARD,
+        near=SLOW,
+    ),
+    plant(
+        "tier-look-ups-of-the-newest-keep-the-disk-waiting",
+        AREA,
+        "a look-up of the largest timestamp waits for the store in the place of the disk",
+        (
+            LIST_OFFSETS,
+            "        queue = broker.look_ups if timestamp == LATEST else",
+            "        queue = broker.look_ups if timestamp < 0 else",
+        ),
+        kind=Kind.GUARD,
+        near=SLOW,
+    ),
+    plant(
+        "disk-look-ups-wait-for-the-tier",
+        AREA,
+        "every look-up by time stands in the queue of those that need the store",
+        (
+            SEARCH,
+            "start >= hosted.log.log_start_offset\n    return",
+            "start > hosted.log.log_start_offset\n    return",
+        ),
+        kind=Kind.RANGE,
+        near=SLOW,
+    ),
+    plant(
+        "tier-look-ups-refuse-each-other",
+        AREA,
+        "of two clients that look up by time in the store one is refused",
+        (LOOK_UPS, "OF_TIER_AT_ONCE = 1\n", "OF_TIER_AT_ONCE = 2\n"),
+        kind=Kind.RANGE,
+        near=SLOW,
+    ),
+    plant(
+        "tier-look-ups-have-as-many-places",
+        AREA,
+        "look-ups take every thread that reads of the disk have",
+        (
+            LOOK_UPS,
+            "        if self._in_progress >= self._at_once:\n",
+            "        if self._in_progress >= AT_ONCE:\n",
+        ),
+        kind=Kind.RANGE,
+        near=SLOW,
+    ),
+    plant(
+        "latest-waits-for-the-tier",
+        AREA,
+        "the latest offset, which the disk is to tell, waits for the store",
+        (
+            LIST_OFFSETS,
+            "        queue = broker.look_ups if timestamp == LATEST else queue_of(broker, hosted)\n",
+            "        queue = queue_of(broker, hosted)\n",
+        ),
+        kind=Kind.GUARD,
+        near=SLOW,
+    ),
+    plant(
+        "history-is-told-to-who-may-describe",
+        AREA,
+        "who may not read a topic learns which objects have its records, and where",
+        (DESCRIBE, "partition, Operation.READ)", "partition, Operation.DESCRIBE)"),
+        kind=Kind.GUARD,
+        near=ACCESS,
+    ),
+    plant(
+        "the-store-is-told-with-nothing",
+        AREA,
+        "who may read nothing that is in the store learns where the store is",
+        (DESCRIBE, "    if broker.tier is None or not is_told:\n", "    if broker.tier is None:\n"),
+        kind=Kind.GUARD,
+        near=ACCESS,
+    ),
+    plant(
+        "history-is-told-beside-the-refusal",
+        AREA,
+        "a partition that is refused is told of all the same",
+        (
+            DESCRIBE,
+            "                answer |= error_fields(error)\n",
+            "                answer |= error_fields(error)\n                if (hosted := context.broker.partitions.find(topic.name, partition)) is not None:\n                    found[hosted] = answer\n",
+        ),
+        kind=Kind.GUARD,
+        near=ACCESS,
     ),
 )

@@ -35,7 +35,7 @@ from penstock.broker.idle_keys import IdleKeys
 from penstock.broker.lately_fenced import LatelyFenced
 from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
-from penstock.broker.look_ups import LookUps
+from penstock.broker.look_ups import QUEUES, LookUps
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
 from penstock.broker.stats import BrokerStats
@@ -135,7 +135,7 @@ class Broker:
         self.on_expire: list[Callable[[int], None]] = [self.denials.expire]
         """Other objects with deadlines, called several times a second with monotonic ms."""
         self.long_places = LongPlaces()
-        self.look_ups = LookUps(scheduler, clock)
+        self.look_ups, self.tier_look_ups = (LookUps(scheduler, clock, one) for one in QUEUES)
         self.fetch_partitions = FetchPartitions()
         self.sent_away = SentAway(clock)
         self.short_fetches = ShortFetches(scheduler)

@@ -28,6 +28,11 @@ AT_ONCE = 2
 """Look-ups in progress; half of a lane's threads, and about as many cores as a loop leaves."""
 OF_ADDRESS = 1
 """Of these for one address."""
+OF_TIER_AT_ONCE = 1
+"""Look-ups that may need the object store: a queue of their own, where one that waits for a slow
+store keeps the next one of these waiting and none for the disk."""
+QUEUES = AT_ONCE, OF_TIER_AT_ONCE
+"""Places of a broker's two queues: for the disk, and for what may need the object store."""
 STEPS = 100
 """Look-ups begun or dropped in one turn: those that memory can answer end at once."""
 
@@ -55,11 +60,20 @@ class _Asked(NamedTuple):
 
 
 class LookUps:
-    """See the module. One for each broker."""
+    """See the module. A broker has one for the disk, and one for the object store."""
 
-    __slots__ = ("_clock", "_in_progress", "_is_due", "_of_address", "_scheduler", "_waiting")
+    __slots__ = (
+        "_at_once",
+        "_clock",
+        "_in_progress",
+        "_is_due",
+        "_of_address",
+        "_scheduler",
+        "_waiting",
+    )
 
-    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+    def __init__(self, scheduler: Scheduler, clock: Clock, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
         self._scheduler = scheduler
         self._clock = clock
         self._waiting: dict[str, dict[Client, deque[_Asked]]] = {}
@@ -103,7 +117,7 @@ class LookUps:
 
     def _next_address(self) -> str | None:
         """Return whose turn it is; None while nobody may begin."""
-        if self._in_progress >= AT_ONCE:
+        if self._in_progress >= self._at_once:
             return None
         allowed = (one for one in self._waiting if self._of_address[one] < OF_ADDRESS)
         return next(allowed, None)

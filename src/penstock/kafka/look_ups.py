@@ -31,12 +31,12 @@ class RequestLookUps:
         self._look_ups = look_ups
         self._request = request
         self._finish = finish
-        self._asked: list[tuple[Begin, Drop]] = []
+        self._asked: list[tuple[Begin, Drop, LookUps]] = []
         self._count = self._open_count = 0
 
-    def add(self, begin: Begin, drop: Drop) -> None:
-        """Add one, as in LookUps.ask; before `start`."""
-        self._asked.append((begin, drop))
+    def add(self, begin: Begin, drop: Drop, queue: LookUps | None = None) -> None:
+        """Add one, as in LookUps.ask; before `start`. `queue`: another one than that of all."""
+        self._asked.append((begin, drop, queue or self._look_ups))
 
     def start(self) -> None:
         """Start the look-ups; without any the request is finished at once."""
@@ -62,14 +62,14 @@ class RequestLookUps:
             self._ask()
             return size
         asked, self._asked = self._asked, []
-        for _, drop in asked:
+        for _, drop, _ in asked:
             self._drop(drop)()
         return 0
 
     def _ask(self) -> None:
         asked, self._asked = self._asked, []
-        for begin, drop in asked:
-            self._look_ups.ask(self._request.connection, self._begin(begin), self._drop(drop))
+        for begin, drop, queue in asked:
+            queue.ask(self._request.connection, self._begin(begin), self._drop(drop))
 
     def _begin(self, begin: Begin) -> Begin:
         def begun(over: Over) -> None:

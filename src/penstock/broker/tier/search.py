@@ -3,11 +3,17 @@
     first at a timestamp     the tier below the local start, then the log
     largest timestamp        the log, then the tier where it has the same one or a larger one
 
-Source: KIP-405 (ListOffsets with a timestamp); Kafka `RemoteLogManager.findOffsetByTimestamp`.
+A look-up that may need the store waits in a queue of its own, whole: the store may take seconds,
+and look-ups that the disk answers do not wait for it (ADR 0163).
+
+Source: KIP-405 (ListOffsets with a timestamp); Kafka `RemoteLogManager.findOffsetByTimestamp`, with
+threads of its own (`remote.log.reader.threads`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Position
@@ -15,10 +21,21 @@ from penstock.broker.errors import TierUnavailable
 from penstock.broker.fetch.record_search import Found, RecordSearch
 from penstock.broker.look_ups import Client
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.tier.reach import known_first_offset
+from penstock.broker.tier.reach import first_offset, known_first_offset
 from penstock.broker.tier.view import TierView
 
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.look_ups import LookUps
+
 Done = Callable[[Found | None, PlatformError | None], None]
+
+
+def queue_of(broker: Broker, hosted: HostedPartition) -> LookUps:
+    """Return where a look-up by time in a partition waits for its turn."""
+    start = first_offset(hosted, broker.tier)
+    is_on_disk = start is not None and start >= hosted.log.log_start_offset
+    return broker.look_ups if is_on_disk else broker.tier_look_ups
 
 
 class TierSearch(NamedTuple):

@@ -20,7 +20,7 @@ from penstock.broker.fetch.record_search import Found
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.shares.moving import latest, moved
 from penstock.broker.tier.reach import first_offset
-from penstock.broker.tier.search import TierSearch
+from penstock.broker.tier.search import TierSearch, queue_of
 from penstock.configs.resource_keys import duration_ms
 from penstock.kafka.request import Request
 from penstock.shares.coordinator import Move
@@ -89,6 +89,6 @@ async def _first_since(
         search = TierSearch(hosted, timestamp_ms, request.connection, broker.tier)
         search.first_up_to(hosted.member.confirm_position, done)
 
-    broker.look_ups.ask(request.connection, begin, lambda: tell(None, None))
+    queue_of(broker, hosted).ask(request.connection, begin, lambda: tell(None, None))
     async with broker.long_places.away():
         return await told

@@ -21,7 +21,7 @@ from penstock.broker.fetch.record_search import Found
 from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.tier.reach import told_first_offset
-from penstock.broker.tier.search import TierSearch
+from penstock.broker.tier.search import TierSearch, queue_of
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import find_topic, led_queue
 from penstock.remoting.request import RemotingContext, Reply
@@ -42,7 +42,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     is_upper = command.fields.get("boundaryType", "").lower() == _UPPER
     timestamp = max(number(command, "timestamp"), 0) + is_upper
     search = _Search(context, found.hosted, timestamp, reply, int(is_upper))
-    context.broker.look_ups.ask(context.connection, search.begin, reply.end)
+    queue_of(context.broker, found.hosted).ask(context.connection, search.begin, reply.end)
 
 
 class _Search(NamedTuple):

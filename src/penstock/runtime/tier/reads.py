@@ -53,7 +53,8 @@ READY_COSTS = 1 << 10
 PAUSE_MS, PAUSE_MS_MAX = 100, 2_000
 """Between two tries; each is twice as long as the one before."""
 SEARCHES_MAX = 1
-"""Of the two look-ups that a broker has in progress (broker/look_ups.py); one is for the disk."""
+"""Look-ups that need the store have a queue of their own (broker/look_ups.py), with one at a time;
+one that began in the other queue, and needs the store by then, is refused meanwhile."""
 TICKETS_MAX = 256
 """Addresses whose turn it is next to search; further ones have none."""
 TICKET_SECONDS = 3.0

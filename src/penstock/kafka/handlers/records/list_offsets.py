@@ -38,7 +38,7 @@ from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSear
 from penstock.broker.fetch.watermarks import End, find_high_watermark, knows_the_end
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.tier.reach import first_offset, known_first_offset
-from penstock.broker.tier.search import TierSearch
+from penstock.broker.tier.search import TierSearch, queue_of
 from penstock.broker.tier.view import TierView
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -136,8 +136,10 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
         looked.answer["error_code"] = looked.not_available
     elif timestamp >= 0 or timestamp == MAX_TIMESTAMP or _is_cold(hosted, timestamp):
-        search = Search(hosted, timestamp, leader_epoch, looked, context.broker.tier)
-        looked.look_ups.add(search.begin, search.drop)
+        broker = context.broker
+        search = Search(hosted, timestamp, leader_epoch, looked, broker.tier)
+        queue = broker.look_ups if timestamp == LATEST else queue_of(broker, hosted)
+        looked.look_ups.add(search.begin, search.drop, queue)
     else:
         found = _at_an_end(hosted, timestamp, looked, context.broker.tier)
         looked.answer.update(found._asdict())

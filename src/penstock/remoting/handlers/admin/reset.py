@@ -27,7 +27,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.awaited import awaited
 from penstock.broker.fetch.committed import stable_position
 from penstock.broker.tier.reach import told_first_offset
-from penstock.broker.tier.search import TierSearch
+from penstock.broker.tier.search import TierSearch, queue_of
 from penstock.remoting.errors import InvalidParameter, PositionRefused
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, check, find_topic
@@ -138,7 +138,9 @@ async def _by_time(context: RemotingContext, asked: _Asked, found: Found, end: O
         search.first_up_to(stable_position(found.hosted), done)
 
     gone = PositionRefused("who asked for it has gone")
-    context.broker.look_ups.ask(context.connection, begin, lambda: tell((None, gone)))
+    queue_of(context.broker, found.hosted).ask(
+        context.connection, begin, lambda: tell((None, gone))
+    )
     record, error = await told
     if error is None and record is None and context.connection.has_gone():
         error = gone  # the search may have ended for that
