@@ -75,6 +75,7 @@ EXCEPTIONS: dict[str, str] = {
     "broker/coordinators/positions.py:GroupPositions.answer_all": _OPERATORS,
     "broker/coordinators/positions.py:GroupPositions.answer_deletion": _OPERATORS,
     "remoting/halves/halves.py:Halves.transaction_id": _OF_GRPC,
+    "remoting/recall/asking.py:*": _OF_GRPC,
     "remoting/pop/records.py:*hash*": _IN_ORDER,
     "remoting/excerpts.py:Excerpts._begin*": _HEAVY,
     "remoting/excerpts.py:Excerpts.make.*": _HEAVY,

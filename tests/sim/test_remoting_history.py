@@ -49,6 +49,8 @@ def is_found(found: list[str], told: str) -> bool:
 
 TAKEN = Sent("a", 0, is_taken=True, place=(0, 0))
 LATER = Sent("a", 20 * MS, 1_000, is_taken=True)
+ASKED_BACK = LATER._replace(may_be_recalled=True)
+RECALLED = ASKED_BACK._replace(is_recalled=True)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,9 @@ LATER = Sent("a", 20 * MS, 1_000, is_taken=True)
         ([LATER], [read(ms=1_009)], APART, "1 ms early"),
         ([LATER], [read(ms=1_020), read(at=1, ms=1_200)], CLOCK, ""),
         ([LATER], [read(ms=1_020), read(at=1, ms=19)], CLOCK, "early"),
+        ([RECALLED], [], CLOCK, ""),
+        ([RECALLED], [read(ms=1_020)], CLOCK, "was recalled, and is there"),
+        ([ASKED_BACK], [read(ms=1_020)], CLOCK, ""),
     ],
 )
 def test_what_producers_may_not_see_is_found(
@@ -79,6 +84,7 @@ def test_what_was_acknowledged_has_to_be_there_in_the_end() -> None:
     sends = [TAKEN, LATER._replace(value="b"), Sent("c", 0)]
     assert not_there(sends, {"a", "b"}) == []
     assert [one.split()[0] for one in not_there(sends, set())] == ["a", "b"]
+    assert not_there([RECALLED, ASKED_BACK], set()) == []
 
 
 # --- transactions --------------------------------------------------------------------------------

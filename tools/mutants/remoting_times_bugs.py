@@ -73,9 +73,8 @@ MUTANTS = (
         "a message waits for ever for a level that nobody has made",
         (
             "remoting/later/holding.py",
-            "            self._make_places(_Late(target, record, done, until_ms), 1)\n",
-            "            late = _Late(target, record, done, until_ms)\n"
-            "            self._make_places(late, level_before(left_ms))\n",
+            "lambda _: self._make_places(late, 1))\n",
+            "lambda _: self._make_places(late, level_before(left_ms)))\n",
         ),
         kind=Kind.GUARD,
         near=TIMES,

@@ -73,13 +73,18 @@ def level_of(properties: Mapping[str, str]) -> int:
     return min(int(text), LEVEL_MAX)
 
 
+def with_headers(record: Record, headers: tuple[Header, ...]) -> Record:
+    """Return a record with other headers; `_replace` takes ten times as long."""
+    return Record(record.key, record.value, headers, record.timestamp_ms)
+
+
 def held(record: Record, destination: Destination) -> Record:
     """Return a record as it waits."""
     text = f"{destination.due_ms} {destination.topic_id.hex()} {destination.partition}"
     headers = [one for one in record.headers if one[0] != UNTIL_HEADER]
     if destination.until_ms:
         headers.append((UNTIL_HEADER, b"%d" % destination.until_ms))
-    return record._replace(headers=(*headers, (DELAYED_HEADER, text.encode())))
+    return with_headers(record, (*headers, (DELAYED_HEADER, text.encode())))
 
 
 def released(record: Record) -> tuple[Destination, Record] | None:
@@ -96,7 +101,7 @@ def released(record: Record) -> tuple[Destination, Record] | None:
         destination = Destination(int(parts[0]), topic_id, int(parts[2]), until_ms)
     except ValueError:
         return None
-    return destination, record._replace(headers=headers)
+    return destination, with_headers(record, headers)
 
 
 def _until(headers: tuple[Header, ...]) -> tuple[tuple[Header, ...], int]:
@@ -112,4 +117,4 @@ def stamped(record: Record, now_ms: int) -> Record:
     headers = record.headers
     if not any(name == BORN_HEADER for name, _ in headers):
         headers = (*headers, (BORN_HEADER, b"%d" % record.timestamp_ms))
-    return record._replace(headers=headers, timestamp_ms=now_ms)
+    return Record(record.key, record.value, headers, now_ms)
