@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from penstock.http.front import Front
 from penstock.http.limits import Limits
 from penstock.http.pages.openapi import document
+from penstock.http.protocol import BoundedProtocol
 from penstock.http.server import HttpServer, bind
 from penstock.http.tokens import read_tokens
 
@@ -33,6 +34,7 @@ class Connect:
     def has_paused(self) -> bool:
         """Whether the only connection is not written to, since nobody reads."""
         (connection,) = self._server.server_state.connections
+        assert isinstance(connection, BoundedProtocol)
         return connection.flow.write_paused
 
 
