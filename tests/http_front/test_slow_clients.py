@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from penstock.http.front import Front
 from penstock.http.limits import Limits
 from penstock.http.pages.openapi import document
+from penstock.http.protocol import BoundedProtocol
 from penstock.http.server import HttpServer, bind
 from penstock.http.tokens import read_tokens
 
@@ -19,7 +20,22 @@ POST = (
     b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: x\r\n"
     b"Authorization: Bearer " + TOKEN.encode() + b"\r\nContent-Length: 100\r\n\r\n"
 )
-Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+class Connect:
+    """Connects to a server."""
+
+    def __init__(self, server: HttpServer, port: int) -> None:
+        self._server, self._port = server, port
+
+    async def __call__(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
+    def has_paused(self) -> bool:
+        """Whether the only connection is not written to, since nobody reads."""
+        (connection,) = self._server.server_state.connections
+        assert isinstance(connection, BoundedProtocol)
+        return connection.flow.write_paused
 
 
 @asynccontextmanager
@@ -33,7 +49,7 @@ async def serving(limits: Limits) -> AsyncIterator[tuple[Front, Connect]]:
     async with asyncio.timeout(120):
         while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
             await asyncio.sleep(0.001)
-        yield front, lambda: asyncio.open_connection("127.0.0.1", port)
+        yield front, Connect(server, port)
         server._stop()
         await running
         front.close()
@@ -147,7 +163,7 @@ def test_a_client_that_has_stopped_reading_for_a_while_has_all_its_time_again() 
         reader, writer = await connect()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(OPENAPI * 400)
-        await asyncio.sleep(0.1)
+        await _until(connect.has_paused)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(400):
             await reader.readuntil(b"\r\n\r\n")

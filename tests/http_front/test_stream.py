@@ -117,9 +117,9 @@ def test_what_was_handed_out_and_not_sent_comes_again_at_once(
     front: HttpProcess, topic: str
 ) -> None:
     """More than the buffers of a connection that is not read take."""
-    count, before = 100, front.metric(STREAMED)
-    for _ in range(count // 10):
-        front.produce(topic, *(["x" * 100_000] * 10))
+    count, before = 600, front.metric(STREAMED)
+    for _ in range(count // 50):
+        front.produce(topic, *(["x" * 20_000] * 50))
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.connect(("127.0.0.1", front.port))

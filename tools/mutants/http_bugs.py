@@ -62,18 +62,6 @@ MUTANTS = (
         near=STREAM,
     ),
     plant(
-        "http-watch-is-of-any-group",
-        AREA,
-        "a group that waits hears the news of another one, and not its own",
-        (
-            "http/upstream/watches.py",
-            "        key = topic, group, broker\n",
-            '        key = topic, "", broker\n',
-        ),
-        kind=Kind.STALE,
-        near=CONSUME,
-    ),
-    plant(
         "http-gone-clients-wait-on",
         AREA,
         "a client that has gone goes on taking messages until its wait is over",
@@ -199,8 +187,8 @@ MUTANTS = (
         "who waits is cut off when the process ends",
         (
             "http/operations/receive.py",
-            "                {gone, stop, *watches},\n",
-            "                {gone, *watches},\n",
+            "        return self._call.is_gone or self._front.stopping.is_set()\n",
+            "        return self._call.is_gone\n",
         ),
         kind=Kind.GUARD,
         near=PROCESS,
