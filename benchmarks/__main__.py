@@ -18,6 +18,7 @@ QUESTIONS = (
     "session_ends",
     "shares",
     "received",
+    "quotas",
     "peers",
     "storage_append",
     "compaction",

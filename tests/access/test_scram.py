@@ -1,5 +1,7 @@
 """SCRAM: the examples of the RFCs, and what an exchange with a wrong message gives away."""
 
+from base64 import b64decode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,8 +30,6 @@ def keys(mechanism: str = "SCRAM-SHA-256", password: str = PASSWORD) -> ScramKey
 
 
 def test_example_of_rfc_7677() -> None:
-    from base64 import b64decode
-
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = salted_password("SCRAM-SHA-256", "pencil", salt, 4096)
     kept = keys_of("SCRAM-SHA-256", salted, salt, 4096)
@@ -138,3 +138,24 @@ def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
 def test_what_is_kept_is_shown_to_nobody() -> None:
     assert "stored" not in repr(keys())
     assert "server_key" not in repr(keys())
+
+
+@given(st.data())
+def test_a_final_message_that_is_changed_anywhere_proves_nothing(data: st.DataObject) -> None:
+    """But for bits that base64 leaves unused: the proof is the same then."""
+    server = server_with(keys())
+    client = ScramClient("SCRAM-SHA-256", USER, PASSWORD, "client")
+    final = bytearray(client.final(server.first(client.first())))
+    at = data.draw(st.integers(0, len(final) - 1))
+    changed = final[:at] + bytes([data.draw(st.integers(0, 255))]) + final[at + 1 :]
+    proof = changed.rpartition(b",p=")[2]
+    try:
+        is_same = changed[: -len(proof)] == final[: -len(proof)]
+        is_same = is_same and b64decode(proof) == b64decode(final.rpartition(b",p=")[2])
+        signature = server.final(bytes(changed))
+    except ValueError:
+        return
+    except MalformedToken:
+        assert not is_same
+        return
+    assert (signature is not None) is is_same

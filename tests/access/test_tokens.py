@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.access.bearer import Bearer
 from penstock.access.errors import MalformedKeys, MalformedToken
@@ -262,3 +264,31 @@ def test_more_keys_than_a_provider_has_are_refused() -> None:
     many = [PROVIDER.public("ec", kid=str(number)) for number in range(101)]
     with pytest.raises(MalformedKeys, match="101 keys"):
         parse_keys(json.dumps({"keys": many}).encode())
+
+
+# --- anything ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
+@given(st.data())
+def test_a_token_that_is_changed_anywhere_names_nobody_else(
+    algorithm: str, data: st.DataObject
+) -> None:
+    """One character of any part is another one, is gone, or is there twice."""
+    token = GOOD[algorithm]
+    at = data.draw(st.integers(0, len(token) - 1))
+    put = data.draw(st.sampled_from(["", token[at] * 2, ".", "=", *"AEIMQUYcgkosw048_-"]))
+    changed = token[:at] + put + token[at + 1 :]
+    is_signed = changed.rpartition(".")[0] == token.rpartition(".")[0]
+    try:
+        found = checked(changed)
+    except MalformedToken:
+        return
+    assert is_signed, "what is signed is as it was: bits that base64 leaves unused, at most"
+    assert found.user == "alice"
+
+
+GOOD = {
+    algorithm: PROVIDER.token(name, algorithm)
+    for name, algorithm in (("rsa", "RS256"), ("ec", "ES256"), ("ed", "EdDSA"))
+}

@@ -1,5 +1,6 @@
 """SASL on a listener: what may be asked before it, what a failure looks like, and sessions."""
 
+import logging
 import struct
 import time
 from collections.abc import Iterator
@@ -123,6 +124,18 @@ def test_a_wrong_token_is_answered_and_the_connection_closed(
     )
     assert client.is_closed_by_node()
     assert time.monotonic() - began >= 0.049  # the 50 ms of the settings, less what timers round
+
+
+def test_a_token_that_is_refused_is_not_logged(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    choose(client, "PLAIN")
+    code = prove(client, b"\0alice\0a-password-of-something-else").error_code
+    assert code == Code.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed_by_node()
+    assert "not authenticated by PLAIN" in caplog.text
+    assert "a-password-of-something-else" not in caplog.text
 
 
 def test_nothing_else_is_answered_before(client: RawClient) -> None:

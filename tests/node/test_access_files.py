@@ -41,6 +41,15 @@ def test_lines_that_are_no_users_are_refused(tmp_path: Path, text: str) -> None:
         read_users("setting", str(path))
 
 
+@pytest.mark.parametrize("line", ["a-password-alone", ":its-password", "a-password-alone:"])
+def test_a_line_that_is_refused_is_not_quoted(tmp_path: Path, line: str) -> None:
+    """It may be a password, and what is wrong with a file stands in the log."""
+    path = written(tmp_path / "users", f"alice:pa\n{line}\n")
+    with pytest.raises(ConfigError, match="line 2 is no user:password") as refused:
+        read_users("setting", path)
+    assert "password" not in str(refused.value).replace("user:password", "")
+
+
 def test_access_keys_have_one_secret_or_two(tmp_path: Path) -> None:
     text = "bob:first secret of his\n# later\nalice:hers: with a colon\nbob:second secret of his\n"
     assert access_keys(written(tmp_path / "keys", text)) == {

@@ -5,7 +5,9 @@
 from .mutant import Kind, plant
 
 AROUND = ("tests/node/test_ways_around.py",)
-SECRETS = ("tests/integration/test_no_secret_shows.py",)
+FILES = ("tests/node/test_access_files.py",)
+LOGINS = ("tests/kafka/test_sasl.py",)
+SETTINGS = ("tests/client/test_security_files.py",)
 
 MUTANTS = (
     plant(
@@ -98,7 +100,7 @@ MUTANTS = (
             "line {number} is no user:password: {line}",
         ),
         kind=Kind.GUARD,
-        near=SECRETS,
+        near=FILES,
     ),
     plant(
         "secret-token-in-the-log",
@@ -110,7 +112,7 @@ MUTANTS = (
             "host, mechanism, f'{outcome.reason} {bytes(token)!r}')",
         ),
         kind=Kind.GUARD,
-        near=SECRETS,
+        near=LOGINS,
     ),
     plant(
         "secret-line-of-a-command-s-file-is-quoted",
@@ -122,6 +124,18 @@ MUTANTS = (
             "line {number}, {line}, is no name=value with",
         ),
         kind=Kind.GUARD,
-        near=SECRETS,
+        near=SETTINGS,
+    ),
+    plant(
+        "secret-password-is-shown",
+        "Access",
+        "the settings of a client show its password where they are printed",
+        (
+            "client/security.py",
+            'password: str = field(default="", repr=False)',
+            'password: str = field(default="")',
+        ),
+        kind=Kind.GUARD,
+        near=SETTINGS,
     ),
 )
