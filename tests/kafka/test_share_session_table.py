@@ -1,5 +1,6 @@
 """Share sessions without a node: whose they are, what they count for, and what replaces them."""
 
+from penstock.base.ids import SessionEpoch
 from penstock.kafka.session_epochs import FINAL_EPOCH, FIRST_EPOCH
 from penstock.kafka.shares.sessions import ShareSession, ShareSessions
 from penstock.protocol.error_codes import ErrorCode
@@ -65,11 +66,11 @@ def test_a_request_that_is_refused_leaves_the_session_to_its_connection() -> Non
     assert isinstance(sessions.open("g", "m", first, PLACES), ShareSession)
     for epoch in (0, 2, 7):
         refusal = ErrorCode.INVALID_SHARE_SESSION_EPOCH
-        assert sessions.use("g", "m", epoch, second) is refusal
+        assert sessions.use("g", "m", SessionEpoch(epoch), second) is refusal
     second.is_closed = True
     sessions.expire(0)
     assert (len(sessions), ended) == (1, [])
-    assert isinstance(sessions.use("g", "m", 1, first), ShareSession)
+    assert isinstance(sessions.use("g", "m", FIRST_EPOCH, first), ShareSession)
 
 
 def test_partitions_that_are_added_and_forgotten_are_counted() -> None:

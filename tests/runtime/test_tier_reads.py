@@ -186,16 +186,17 @@ def test_a_read_that_fails_is_the_clients_no_more() -> None:
 
 
 def test_what_is_ready_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, size = World(), len(batch(0, size=50))
-    monkeypatch.setattr(reads, "READY_BYTES_MAX", 12 * size)
+    world, size = World(), len(batch(0, size=50)) + reads.READY_COSTS
+    monkeypatch.setattr(reads, "READY_BYTES_MAX", 3 * size)
 
     async def story() -> None:
         for offset in (0, 3, 5, 8, 9, 1):  # as many batches as there are up to 10
             world.fetch(offset)
             await world.over()
-            held = [chunk.size for chunk in world.reads._ready.values()]
-            assert world.reads._ready_bytes == sum(held)
-            assert sum(held) <= 12 * size
+            chunks = [chunk for chunk, _ in world.reads._ready.values()]
+            held = sum(chunk.size + reads.READY_COSTS for chunk in chunks)
+            assert world.reads._ready_bytes == held
+            assert held <= 3 * size
             assert world.fetch(offset) is not None, "the newest is there"
 
     run(story())
@@ -206,8 +207,9 @@ def test_who_is_told_of_a_search_may_search_again_at_once() -> None:
     found: list[Any] = []
 
     def search(timestamp: int, done: Any) -> None:
-        bounds = (0, 20)
-        world.reads.search(world.hosted, bounds, timestamp, lambda hit: hit.base_offset, done)
+        world.reads.search(
+            "host", world.hosted, (0, 20), timestamp, lambda hit: hit.base_offset, done=done
+        )
 
     def again(*told: Any) -> None:
         found.append(told)
