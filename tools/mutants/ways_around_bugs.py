@@ -15,7 +15,7 @@ MUTANTS = (
         "Access",
         "who names no transactional id writes into the open transaction of another producer",
         (
-            "kafka/produce/refusals.py",
+            "kafka/produce/transactional.py",
             "return None if before_transactional(frame, parts) is parts else TransactionNotAuthorised()",
             "return None",
         ),

@@ -1,4 +1,4 @@
-"""Why a request is refused as a whole, and the answer for a batch that is refused.
+"""The answer for a batch that is refused.
 
 Source: KIP-467 (records that are at fault); Kafka `LogValidator.validateKey`,
 `processRecordErrors`, whose texts applications search for.
@@ -7,18 +7,13 @@ Source: KIP-467 (records that are at fault); Kafka `LogValidator.validateKey`,
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError
-from penstock.broker.access import Operation, Resource
-from penstock.broker.append.append import ACKS_ALL
 from penstock.broker.broker import Broker
-from penstock.broker.errors import InvalidAcks, TransactionNotAuthorised
-from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import refusal, topics_by_key
+from penstock.kafka.gate import topics_by_key
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
 from penstock.kafka.produce.refused_batches import Refusal
-from penstock.kafka.produce.transactional import before_transactional
 from penstock.kafka.request import Reply
 from penstock.protocol.error_codes import ErrorCode
-from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
+from penstock.protocol.produce import PartitionAnswer, PartitionData
 from penstock.record.errors import InvalidRecord, InvalidTimestamp, RecordsWithoutKey
 
 RecordErrors = Sequence[tuple[int, str | None]]
@@ -93,19 +88,3 @@ def finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:
         reply.close("a batch sent with acks=0 was refused")
     else:
         reply.skip()
-
-
-def refusal_of_all(
-    context: RequestContext, request: ProduceRequest, frame: memoryview
-) -> PlatformError | None:
-    """Return why no batch may be taken; None if they may be looked at.
-
-    Source: Kafka `KafkaApis.handleProduceRequest`: a batch of a transaction without a transactional
-    id is refused, whoever sends it.
-    """
-    if not ACKS_ALL <= request.acks <= 1:
-        return InvalidAcks(request.acks)
-    name, parts = request.transactional_id, request.partitions
-    if name is not None:
-        return refusal(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
-    return None if before_transactional(frame, parts) is parts else TransactionNotAuthorised()

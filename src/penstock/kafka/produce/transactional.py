@@ -15,16 +15,21 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.broker.access import Operation
-from penstock.broker.append.append import partition_of
+from penstock.broker.access import Operation, Resource
+from penstock.broker.append.append import ACKS_ALL, partition_of
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_for, guard_of, let_go, needs_guard
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
-from penstock.broker.errors import NotVerified, VerificationRefused
+from penstock.broker.errors import (
+    InvalidAcks,
+    NotVerified,
+    TransactionNotAuthorised,
+    VerificationRefused,
+)
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import hosted_topics
+from penstock.kafka.gate import hosted_topics, refusal
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
 from penstock.kafka.transactions.verified import ASKED_MAX, AskedAgain, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
@@ -65,6 +70,22 @@ def before_transactional(memory: memoryview, parts: list[PartitionData]) -> list
         if end - start >= BATCH_HEADER_BYTES and memory[start + ATTRIBUTES_AT] & TRANSACTIONAL:
             return parts[:place]
     return parts
+
+
+def refusal_of_all(
+    context: RequestContext, request: ProduceRequest, frame: memoryview
+) -> PlatformError | None:
+    """Return why no batch may be taken; None if they may be looked at.
+
+    Source: Kafka `KafkaApis.handleProduceRequest`: a batch of a transaction without a transactional
+    id is refused, whoever sends it.
+    """
+    if not ACKS_ALL <= request.acks <= 1:
+        return InvalidAcks(request.acks)
+    name, parts = request.transactional_id, request.partitions
+    if name is not None:
+        return refusal(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+    return None if before_transactional(frame, parts) is parts else TransactionNotAuthorised()
 
 
 class Waiting(NamedTuple):

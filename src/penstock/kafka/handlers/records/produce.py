@@ -23,11 +23,12 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
-from penstock.kafka.produce.refusals import finish_without_answer, refusal_of_all, refused
+from penstock.kafka.produce.refusals import finish_without_answer, refused
 from penstock.kafka.produce.refused_batches import Refusal
 from penstock.kafka.produce.transactional import (
     TransactionalProduce,
     before_transactional,
+    refusal_of_all,
     told_again,
 )
 from penstock.kafka.produce.unprepared import (
