@@ -192,7 +192,7 @@ MUTANTS = (
     plant("freed-bytes-are-looked-at-afterwards", "Housekeeper", "shrinking says that it has freed nothing",
           ("broker/sets/shrinkings.py", "        before = job.splitting.file_bytes\n\n        def taken(error: PlatformError | None) -> None:\n", "        def taken(error: PlatformError | None) -> None:\n            before = job.splitting.file_bytes\n"),
           kind=Kind.ORDER, near=("tests/broker/test_shrinkings.py",)),
-    plant("repair-gives-what-may-be-cut", "Repairs", "a member gives batches that no other one has confirmed",
+    plant("answer-gives-what-may-be-cut", "Repairs", "a member gives batches that no other one has confirmed",
           ("broker/sets/batch_answers.py", "found = member.log.read(partition, offset, PIECE_BYTES, member.confirm_position)", "found = member.log.read(partition, offset, PIECE_BYTES, member.log.end_position)"),
           kind=Kind.RANGE, near=("tests/broker/test_extent_repairs.py",)),
     plant("highest-end-seen-for-the-lowest", "Fetch", "a fetch at a slave sleeps though there is something for it",
