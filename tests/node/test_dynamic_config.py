@@ -41,6 +41,7 @@ WORDS = [
     "zstd",
     "delete",
     "all",
+    "MIXED",
     "x",
     "",
 ]
