@@ -86,6 +86,7 @@ def find_records(
         chunk = broker.tier.reads.fetch(client, hosted, offset, limit)
         if chunk is None or chunk.size:
             return chunk
+        assert chunk.next_offset > offset, "what has no records gets on"
         offset = Offset(chunk.next_offset)
     read.begins_at = offset
     found = broker.read_ahead.take(hosted.log, offset, limit, position)

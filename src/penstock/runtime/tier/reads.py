@@ -303,7 +303,7 @@ class RemoteReads:
     ) -> None:
         """As in TierReads."""
         is_free = self._search_count < SEARCHES_MAX
-        now = asyncio.get_running_loop().time()
+        now = self._told.now_ms() / 1_000
         if not self._tickets.may_begin(host, now, is_free=is_free):
             self.counters.reads_refused += 1
             done(None, TierUnavailable("another client's look-up in the tier is in progress"))
