@@ -81,7 +81,7 @@ EXCEPTIONS: dict[str, str] = {
     "remoting/excerpts.py:Excerpts.make.*": _HEAVY,
     "remoting/handlers/assignments.py:_tell_many": _HEAVY,
     "remoting/handlers/locks.py:_in_turns": _HEAVY,
-    "remoting/handlers/send.py:_ended": _HEAVY,
+    "remoting/pop/serving.py:ended": _HEAVY,
     "remoting/handlers/send.py:handle.*": _HEAVY,
     "remoting/handlers/sent_messages.py:many_messages": _HEAVY,
     "remoting/handlers/sent_messages.py:_decoded": _HEAVY,
