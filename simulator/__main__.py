@@ -13,6 +13,8 @@ shortest plan that still fails a check is searched for, printed and saved.
 """
 
 import argparse
+import asyncio
+import contextlib
 import json
 import logging
 import sys
@@ -34,6 +36,15 @@ from simulator.run.shrink import RUNS_MAX, shrink
 FAULTS_DEFAULT = 12
 
 
+class _Timed(logging.Formatter):
+    """Puts the simulated time in front of what nodes log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        with contextlib.suppress(RuntimeError):  # a callback of no node's loop
+            return f"{asyncio.get_running_loop().time():11.6f} {super().format(record)}"
+        return super().format(record)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the command line says; returns the exit code."""
     parser = _parser()
@@ -41,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.covering and (options.twice or not options.seeds):
         parser.error("--covering chooses among --seeds, and does not go with --twice")
     level = logging.INFO if options.log else logging.CRITICAL + 1
-    logging.basicConfig(level=level, format="%(name)s %(message)s")
+    logging.basicConfig(level=level)
+    logging.getLogger().handlers[0].setFormatter(_Timed("%(name)s %(message)s"))
     try:
         if options.seeds:
             return _twice(options) if options.twice else _many(options)

@@ -57,7 +57,6 @@ EXCEPTIONS: dict[str, str] = {
     "broker/audit/client_metrics.py:*": _PUSHED,
     "kafka/answers/clients.py:*": _PUSHED,
     "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
-    "broker/tier/telling.py:*": _OF_THE_STORE,
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
     "remoting/handlers/admin/*": _OPERATORS,

@@ -72,6 +72,14 @@ def test_reading_an_old_log_from_its_beginning_is_no_lag() -> None:
     assert found(history, Rules(lag_ns_max=500 * MS)) == []
 
 
+def test_who_reads_a_backlog_a_few_records_at_a_time_waits_for_nothing() -> None:
+    sends = [acked(f"{offset}", offset, 100 + offset) for offset in range(5)]
+    slowly = [poll(at * 400 + 200, (at, f"{at}")) for at in range(5)]
+    assert found(History(sends, slowly), Rules(lag_ns_max=500 * MS)) == []
+    stuck = [*slowly[:2], poll(900), poll(1_300), slowly[-1]]
+    assert Anomaly.REALTIME_LAG in found(History(sends, stuck), Rules(lag_ns_max=500 * MS))
+
+
 def test_a_consumer_at_the_end_of_the_log_is_not_behind() -> None:
     polls = [poll(200, (0, "a"), (1, "b")), poll(90_000)]
     assert found(History(SENDS, polls), Rules(lag_ns_max=500 * MS)) == []
