@@ -30,9 +30,13 @@ def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
         yield cluster
 
 
-def addresses(cluster: ClusterProcess) -> str:
-    """All nodes as name servers."""
-    return ";".join(f"127.0.0.1:{port}" for port in cluster.remoting_ports.values())
+def addresses(cluster: ClusterProcess, *, without: int | None = None) -> str:
+    """All nodes as name servers, but for one that is dead.
+
+    RocketMQ's client may give up its start, or stand still, where it tries a dead one first.
+    """
+    ports = cluster.remoting_ports.items()
+    return ";".join(f"127.0.0.1:{port}" for node, port in ports if node != without)
 
 
 def create_topic(cluster: ClusterProcess, name: str) -> None:
@@ -139,11 +143,12 @@ def test_what_is_recalled_stays_so_and_all_else_comes_though_the_master_is_kille
     left = {
         one["timed"]: one["at"] for one in told if "timed" in one and one["timed"] not in recalled
     }
-    words = (addresses(cluster), "orders", "timed", "*")
+    living = addresses(cluster, without=leader)
+    words = (living, "orders", "timed", "*")
     *messages, done = client(tmp_path, "push", *words, len(left))
     assert done == {"done": True}
     assert {one["body"] for one in messages} == left.keys()
-    last = client(tmp_path, "timed", addresses(cluster), "orders", 4, 1)
+    last = client(tmp_path, "timed", living, "orders", 4, 1)
     assert last[0]["at"] > max(one["at"] for one in told if "at" in one), "behind the last recalled"
     *more, done = client(tmp_path, "push", *words, 1)
     assert done == {"done": True}
