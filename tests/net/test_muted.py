@@ -57,6 +57,20 @@ def test_after_its_time_it_goes_on_with_what_had_come(loop: str) -> None:
     run(scenario(), loop)
 
 
+def test_who_is_muted_for_no_time_may_be_muted_again_in_the_same_turn(loop: str) -> None:
+    """uvloop's handle for what is due at once tells no time: asked for it, the node stopped."""
+
+    async def scenario() -> None:
+        muted, woken = MutedConnections(asyncio.get_running_loop()), list[int]()
+        for delay_ms in (0, 0, SHORT_MS, 0):
+            muted.wake_after("connection", delay_ms, lambda: woken.append(1))
+        assert len(muted) == 1
+        await until(lambda: not len(muted))
+        assert woken == [1]
+
+    run(scenario(), loop)
+
+
 def test_muted_without_a_time_it_waits_for_one_and_the_longest_counts(loop: str) -> None:
     async def scenario() -> None:
         handler = Recorder()

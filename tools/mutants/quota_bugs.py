@@ -197,7 +197,7 @@ MUTANTS = (
         "an answer without a delay ends the mute of the one before",
         (
             "net/answers/muted.py",
-            "            if known.when() >= due:\n                return\n",
+            "            if known.due >= due:\n                return\n",
             "",
         ),
         kind=Kind.CLEARED,

@@ -8,7 +8,13 @@ Source: KIP-219; Kafka `ThrottledChannel`, `SocketServer` (muted channels).
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class _Waiting(NamedTuple):
+    due: float
+    """A time of the loop. uvloop's handle for what is due at once does not tell one."""
+    timer: asyncio.Handle
 
 
 class MutedConnections:
@@ -18,7 +24,7 @@ class MutedConnections:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._timers: dict[Any, asyncio.TimerHandle] = {}
+        self._timers: dict[Any, _Waiting] = {}
 
     def __contains__(self, connection: Any) -> bool:
         return connection in self._timers
@@ -31,16 +37,17 @@ class MutedConnections:
         due = self._loop.time() + delay_ms / 1000
         known = self._timers.get(connection)
         if known is not None:
-            if known.when() >= due:
+            if known.due >= due:
                 return
-            known.cancel()
-        self._timers[connection] = self._loop.call_at(due, self._wake, connection, wake)
+            known.timer.cancel()
+        timer = self._loop.call_at(due, self._wake, connection, wake)
+        self._timers[connection] = _Waiting(due, timer)
 
     def forget(self, connection: Any) -> None:
         """Drop the timer of a connection that has ended."""
-        timer = self._timers.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
+        waiting = self._timers.pop(connection, None)
+        if waiting is not None:
+            waiting.timer.cancel()
 
     def _wake(self, connection: Any, wake: Callable[[], None]) -> None:
         del self._timers[connection]
