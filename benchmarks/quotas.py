@@ -159,7 +159,8 @@ def _fetch(node: NodeProcess, topic: str, rate: int, seconds: float) -> float:
             "bootstrap.servers": node.bootstrap,
             "client.id": "consumer",
             "group.id": "consumer",
-            "queued.max.messages.kbytes": 1_024,
+            "queued.max.messages.kbytes": max(1_024, rate // 1_024),  # a second of it
+            "fetch.queue.backoff.ms": 5,
             "check.crcs": False,
         }
     )
