@@ -78,6 +78,23 @@ def records_of(buffers: Sequence[memoryview]) -> dict[int, Record]:
     }
 
 
+def take_batches(read: PartitionRead, first: Offset, apply: Callable[[memoryview], None]) -> Offset:
+    """Hand over the batches of what was read at an offset; return where the next read begins.
+
+    Raises why nothing was read, RecordError kinds, NotMaster for a log that is not confirmed.
+    """
+    if read.error is not None:
+        raise read.error
+    data = memoryview(b"".join(read.buffers))
+    for header, batch in iter_batches(data):
+        if not header.is_control:
+            apply(batch)
+    following = run_end(data, first)
+    if following <= first:
+        raise NotMaster("the log is not confirmed to its end yet")
+    return Offset(following)
+
+
 class Loading:
     """See the module; used once. `is_current` says whether the mastership goes on."""
 
@@ -113,20 +130,10 @@ class Loading:
 
     def _on_read(self, read: PartitionRead) -> None:
         try:
-            if read.error is not None:
-                raise read.error
-            data = memoryview(b"".join(read.buffers))
-            for header, batch in iter_batches(data):
-                if not header.is_control:
-                    self._apply(batch)
+            self._next = take_batches(read, self._next, self._apply)
         except PlatformError as error:
             self._on_loaded(error)
             return
-        next_offset = run_end(data, self._next)
-        if next_offset <= self._next:
-            self._on_loaded(NotMaster("the log is not confirmed to its end yet"))
-            return
-        self._next = Offset(next_offset)
         self._broker.scheduler.call_soon(self.go_on)
 
     def _apply(self, batch: memoryview) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Offset
 from penstock.record.build import Record
-from penstock.record.read import iter_batches, iter_records, run_end
-from penstock.remoting.halves.loading import READ_BYTES, read_at
+from penstock.record.read import iter_records
+from penstock.remoting.halves.loading import READ_BYTES, read_at, take_batches
 from penstock.remoting.recall.record import event_of
 from penstock.remoting.recall.state import RecallState
 from penstock.replication.errors import NotMaster
@@ -56,20 +55,10 @@ class Loading:
 
     def _on_read(self, read: PartitionRead) -> None:
         try:
-            if read.error is not None:
-                raise read.error
-            data = memoryview(b"".join(read.buffers))
-            for header, batch in iter_batches(data):
-                if not header.is_control:
-                    self._apply(batch)
+            self._next = take_batches(read, self._next, self._apply)
         except PlatformError as error:
             self._on_loaded(error)
             return
-        next_offset = run_end(data, self._next)
-        if next_offset <= self._next:
-            self._on_loaded(NotMaster("the log is not confirmed to its end yet"))
-            return
-        self._next = Offset(next_offset)
         self._broker.scheduler.call_soon(self.go_on)
 
     def _apply(self, batch: memoryview) -> None:
