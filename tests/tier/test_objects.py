@@ -10,7 +10,7 @@ from penstock.tier.copies.transfer import size_of, sweep
 from penstock.tier.envelope import ENVELOPE_BYTES, Envelope, encode_envelope
 from penstock.tier.errors import LyingObject, ObjectNotFound
 from penstock.tier.metadata.commands import Adopt, Fence, Fenced, Reason, Refused, Reserve, Reserved
-from penstock.tier.metadata.objects import ObjectRow, State
+from penstock.tier.metadata.objects import ROUND_OBJECTS_MAX, ObjectRow, State
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName, parse_name
@@ -280,6 +280,40 @@ def test_a_damaged_object_is_refused_by_name_and_its_offsets_are_a_gap() -> None
     assert found.unused == [name(1)]
     newest = found.metadata.objects.next_id
     assert newest == 3 + ID_GAP
+
+
+@pytest.mark.parametrize("landed", [{1, 3}, {1, 3, 5}, {1, 4, 8}, {1, 2, 4, 6, 9}])
+def test_what_landed_of_a_round_before_its_first_objects_leaves_all_below_it_in_use(
+    landed: set[int],
+) -> None:
+    bucket = Bucket()
+    for object_id in landed:
+        first = 5 * object_id
+        put(bucket, name(object_id), [Part(ONE, batches(first, first + 5))])
+    found = rebuilt(bucket)
+    whole = next(at for at in range(1, 10) if at + 1 not in landed)
+    assert ranges(found) == [(at, 5 * at, 5 * at + 5) for at in range(1, whole + 1)]
+    assert (found.refused, found.gaps) == ([], [])
+    assert found.unused == [name(at) for at in sorted(landed) if at > whole]
+
+
+@pytest.mark.parametrize(
+    ("last", "epoch"), [(1 + ROUND_OBJECTS_MAX, 1), (2 + ROUND_OBJECTS_MAX, 1), (3, 2)]
+)
+def test_more_than_a_round_above_a_gap_is_kept_in_place_of_what_is_below(
+    last: int, epoch: int
+) -> None:
+    bucket = Bucket()
+    put(bucket, name(1), [Part(ONE, batches(5, 10))])
+    for object_id in range(3, last + 1):
+        put(bucket, name(object_id), [Part(ONE, batches(5 * object_id, 5 * object_id + 5))])
+    newest = name(last + 1, epoch)
+    put(bucket, newest, [Part(ONE, batches(5 * last + 5, 5 * last + 10))])
+    found = rebuilt(bucket)
+    assert found.refused == []
+    assert found.gaps == [Gap(ONE, 10, 15)]
+    assert ranges(found)[0] == (3, 15, 20)
+    assert found.unused == [name(1)]
 
 
 def test_an_id_of_a_damaged_object_is_not_given_out_again() -> None:

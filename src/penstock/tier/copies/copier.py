@@ -46,13 +46,12 @@ from penstock.tier.metadata.commands import (
     Tenure,
 )
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest
+from penstock.tier.metadata.objects import ROUND_OBJECTS_MAX
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 
 EVENT_RUNS_MAX = 1000
 """Runs that go by one commit: bounds what the metadata writes at once; more follow in the next."""
-ROUND_OBJECTS_MAX = 8
-"""Objects that are under way at once: bounds what is built, and ids that a crash leaves behind."""
 
 
 class Step(Enum):

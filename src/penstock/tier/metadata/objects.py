@@ -20,6 +20,12 @@ from penstock.tier.metadata.noted import Noted
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 
+ROUND_OBJECTS_MAX = 8
+"""Objects of a set that are under way at once, with ids in a row.
+
+Bounds what is built, and what a crash leaves behind.
+"""
+
 
 class State(Enum):
     """How far an object is."""

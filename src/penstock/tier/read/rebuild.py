@@ -10,6 +10,10 @@ cut or never committed. What no extent of an object is used of is left where it 
 calls it an orphan, and a person decides. The tier may have more than the log after an unclean
 election; the next master's cut sees to that.
 
+A gap whose upper side is part of one round of uploads is no loss: these are put side by side, and
+committed only behind what is there. What is above it was not committed, or is at most the rest of a
+round, which the next master copies again; all that is below it may be years.
+
 Source: docs/adr/0117; the manifest that lists its files again, LevelDB's RepairDB.
 """
 
@@ -19,7 +23,7 @@ from typing import NamedTuple
 from penstock.base.ids import TopicPartition
 from penstock.tier.errors import LyingObject, ObjectNotFound
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
-from penstock.tier.metadata.objects import ObjectRow, State
+from penstock.tier.metadata.objects import ROUND_OBJECTS_MAX, ObjectRow, State
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName, parse_name, prefix_of
@@ -45,7 +49,7 @@ class Rebuilt(NamedTuple):
     refused: list[tuple[str, str]]
     """Objects that are damaged or contradict others, and why; nothing of them is used."""
     unused: list[ObjectName]
-    """Objects of which nothing is used any more."""
+    """Objects of which nothing is used: not any more, or not yet, as their round is not whole."""
     gaps: list[Gap]
 
 
@@ -129,13 +133,27 @@ class _Lines:
         del self.described[name]
 
     def _without_gaps(self, key: TopicPartition, runs: list[Run]) -> list[Run]:
-        """Return the runs above the last gap."""
+        """Return the runs above the last gap, or below it if a round was under way above."""
+        kept = runs
         for at in range(len(runs) - 1, 0, -1):
             end, first = runs[at - 1].end_offset, runs[at].first_offset
-            if end < first:
+            if end >= first:
+                continue
+            if not self._is_under_way(runs[at - 1 :]):
                 self.gaps.append(Gap(key, end, first))
-                return runs[at:]
-        return runs
+                return kept[at:]
+            kept = runs[:at]
+        return kept
+
+    def _is_under_way(self, runs: list[Run]) -> bool:
+        """Whether all runs but the first may be of one round that lacks an object before them."""
+        before, *above = (run.name for run in runs)
+        first, last = min(above), max(above)
+        if first[:3] != last[:3] or last.object_id - first.object_id >= ROUND_OBJECTS_MAX - 1:
+            return False
+        between = range(before.object_id + 1, first.object_id)
+        refused = (parse_name(name) for name, _ in self.refused)
+        return not any(one and one[:2] == first[:2] and one[3] in between for one in refused)
 
 
 def _behind(runs: list[Run], run: Run) -> list[Run]:
