@@ -326,12 +326,14 @@ def test_progress_ends_at_all_of_it(topics: Topics, archive: Path) -> None:
         fill_over_days(topics, topic, 30, partition)
     told: list[tuple[int, int]] = []
     from penstock.archive.copying import copy_topic
+    from penstock.archive.source import BrokerSource
     from penstock.spark.broker_access import BrokerAccess
 
     with (
         ledger_at(archive) as ledger,
         BrokerAccess(topics.bootstrap, 120, is_committed_only=True) as access,
     ):
-        copy_topic(ledger, access, RunOptions(topic=topic), lambda *seen: told.append(seen))
+        source = BrokerSource(access, topic)
+        copy_topic(ledger, source, RunOptions(topic=topic), lambda *seen: told.append(seen))
     assert told == sorted(told)
     assert told[-1] == (60, 60)

@@ -10,6 +10,7 @@ import duckdb
 from penstock.archive.copying import RunOptions, RunSummary, copy_topic
 from penstock.archive.files import ArchiveFiles
 from penstock.archive.ledger import Ledger
+from penstock.archive.source import BrokerSource
 from penstock.base.ports import Buffer
 from penstock.runtime.io.object_store import open_directory
 from penstock.spark.broker_access import BrokerAccess
@@ -56,7 +57,7 @@ def copied(archive: Path, bootstrap: str, topic: str, **options: Any) -> RunSumm
 
 def copy_into(ledger: Ledger, bootstrap: str, topic: str, **options: Any) -> RunSummary:
     with BrokerAccess(bootstrap, 120, is_committed_only=True) as access:
-        return copy_topic(ledger, access, RunOptions(topic=topic, **options))
+        return copy_topic(ledger, BrokerSource(access, topic), RunOptions(topic=topic, **options))
 
 
 class Died(BaseException):

@@ -29,11 +29,11 @@ MUTANTS = (
         (
             COPYING,
             "    ledger.commit(\n        Began(",
-            "    lows = {name.partition: starts[name] for name in names}\n    summary = RunSummary(swept=sweep(ledger.files, ledger.manifest, lows))\n    ledger.commit(\n        Began(",
+            "    lows = {number: own[0][0] for number, own in spans.items()}\n    summary = RunSummary(swept=sweep(ledger.files, ledger.manifest, lows))\n    ledger.commit(\n        Began(",
         ),
         (
             COPYING,
-            "    lows = {name.partition: starts[name] for name in names}\n    summary = RunSummary(swept=sweep(ledger.files, ledger.manifest, lows))\n    with tempfile",
+            "    lows = {number: own[0][0] for number, own in spans.items()}\n    summary = RunSummary(swept=sweep(ledger.files, ledger.manifest, lows))\n    with tempfile",
             "    with tempfile",
         ),
         kind=Kind.ORDER,
@@ -93,8 +93,8 @@ MUTANTS = (
         "a chunk behind records that are gone does not say so",
         (
             COPYING,
-            "        gap_start = wanted.start if part is None else part.end\n",
-            "        gap_start = wanted.start\n",
+            "self._chunk(wanted, self._ends.get(wanted.partition, wanted.start))",
+            "self._chunk(wanted, wanted.start)",
         ),
         kind=Kind.STALE,
         near=COPIES,

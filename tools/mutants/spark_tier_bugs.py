@@ -207,7 +207,7 @@ MUTANTS = (
         "a task goes on with what it was told, however long ago",
         (
             READING,
-            "            if self._is_begun and time.time() * 1000 > self._until_ms:\n",
+            "            if self._is_begun and self._is_late():\n",
             "            if False:\n",
         ),
         kind=Kind.STALE,
@@ -219,8 +219,8 @@ MUTANTS = (
         "a task that has read everything asks a leader that may be down",
         (
             READING,
-            "            if self._next is None:\n                return False\n            if self._is_begun and time.time() * 1000 > self._until_ms:\n                return True\n",
-            "            if self._is_begun and time.time() * 1000 > self._until_ms:\n                return True\n            if self._next is None:\n                return False\n",
+            "            if self._next is None:\n                return False\n            if self._is_begun and self._is_late():\n                return True\n",
+            "            if self._is_begun and self._is_late():\n                return True\n            if self._next is None:\n                return False\n",
         ),
         kind=Kind.ORDER,
         near=PIECES,

@@ -6,31 +6,32 @@ The entry in front fences runs before it: what they put from then on is not comm
 where the topic's decided records ended as it began. Whenever it dies, the next one goes on at the
 end of the last entry; what lay behind it is deleted and copied again.
 
-Only committed records are copied. Reads go through brokers, which read what only the tier has.
+Only committed records are copied. Where they come from is the source's affair: brokers, which read
+what only the tier has, or the store that a lost cluster has left.
 
-Source: docs/adr/0164.
+Source: docs/adr/0164, docs/adr/0178.
 """
 
 import secrets
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.archive.chunks import COLUMNS, ChunkWriter
+from penstock.archive.chunks import ChunkWriter
 from penstock.archive.entries import FORMAT, Added, Began, Chunk
 from penstock.archive.errors import ArchiveMismatch, PlaceUnfit, RecordsGone
 from penstock.archive.files import OWN
 from penstock.archive.ledger import Ledger
 from penstock.archive.manifest import Manifest
+from penstock.archive.source import RecordSource, Span
 from penstock.archive.sweeping import sweep, unnamed
-from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost
 from penstock.spark.ranges import OffsetRange, PartitionName
-from penstock.spark.reading import read_range, warn_of_corrupt
+from penstock.spark.reading import warn_of_corrupt
 
 CHUNK_BYTES = 64 << 20
 """Of rows in memory, about; a file takes no more on disk. A chunk is read whole for a replay."""
@@ -63,23 +64,25 @@ class RunSummary:
 
 def copy_topic(
     ledger: Ledger,
-    access: BrokerAccess,
+    source: RecordSource,
     options: RunOptions,
     on_offsets: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RunSummary:
     """Bring an archive to where its topic is; make it, if there is none.
 
-    Raises ArchiveError kinds, StoreError, ClientErrors, CorruptRecords.
+    Raises ArchiveError kinds, StoreError, CorruptRecords, and what the source raises.
     """
     manifest = ledger.load()
-    topic_id = access.topic_id(options.topic)
+    topic_id = source.topic_id()
     _check_topic(ledger, options.topic, topic_id)
-    names = [PartitionName(options.topic, one) for one in access.partitions(options.topic)]
-    ends = access.latest(names)
-    starts = access.earliest(names)
+    spans = source.spans()
     _check_place(ledger)
     ranges = [
-        _range(ledger, name, starts[name], ends[name], may_lose=options.allow_gap) for name in names
+        wanted
+        for number, own in sorted(spans.items())
+        for wanted in _ranges(
+            ledger, PartitionName(options.topic, number), own, may_lose=options.allow_gap
+        )
     ]
     run = secrets.token_hex(RUN_BYTES)
     keep_ms = manifest.keep_ms if options.keep_ms is None else options.keep_ms
@@ -88,10 +91,10 @@ def copy_topic(
     ledger.commit(
         Began(format=FORMAT, run=run, topic=options.topic, topic_id=topic_id, keep_ms=keep_ms)
     )
-    lows = {name.partition: starts[name] for name in names}
+    lows = {number: own[0][0] for number, own in spans.items()}
     summary = RunSummary(swept=sweep(ledger.files, ledger.manifest, lows))
     with tempfile.TemporaryDirectory(prefix="penstock-archive-") as scratch:
-        work = _Copy(ledger, access, options, run, Path(scratch))
+        work = _Copy(ledger, source, options, run, Path(scratch))
         work.on_offsets, work.total = on_offsets, sum(one.length for one in ranges)
         for wanted in ranges:
             work.copy(wanted, summary)
@@ -119,26 +122,26 @@ class _Copy:
     """The chunks of one run; those of an entry wait until they are bytes enough."""
 
     def __init__(
-        self, ledger: Ledger, access: BrokerAccess, options: RunOptions, run: str, scratch: Path
+        self, ledger: Ledger, source: RecordSource, options: RunOptions, run: str, scratch: Path
     ) -> None:
-        self._ledger, self._access, self._options = ledger, access, options
+        self._ledger, self._source, self._options = ledger, source, options
         self._run, self._scratch = run, scratch
         self._waiting: list[Chunk] = []
         self._waiting_bytes = self._done = 0
+        self._ends = {number: part.end for number, part in ledger.manifest.parts.items()}
+        """Of each partition, with what waits."""
         self.total = 0
         self.on_offsets: Callable[[int, int], None] = lambda _done, _total: None
 
     def copy(self, wanted: OffsetRange, summary: RunSummary) -> None:
         """Copy a range of one partition."""
-        part = self._ledger.manifest.parts.get(wanted.partition)
-        gap_start = wanted.start if part is None else part.end
         while wanted.length:
-            chunk = self._chunk(wanted, gap_start)
+            chunk = self._chunk(wanted, self._ends.get(wanted.partition, wanted.start))
             self._done += chunk.end - chunk.start
             self.on_offsets(self._done, self.total)
             if self._waiting_bytes >= self._options.chunk_bytes:
                 self.commit(summary)
-            gap_start = chunk.end
+            self._ends[wanted.partition] = chunk.end
             wanted = wanted._replace(start=chunk.end)
 
     def _chunk(self, wanted: OffsetRange, gap_start: int) -> Chunk:
@@ -162,7 +165,7 @@ class _Copy:
         """Write an entry with the chunks that wait."""
         if not self._waiting:
             return
-        _check_topic(self._ledger, self._options.topic, self._access.topic_id(self._options.topic))
+        _check_topic(self._ledger, self._options.topic, self._source.topic_id())
         self._ledger.commit(Added(run=self._run, chunks=tuple(self._waiting)))
         summary.records += sum(chunk.rows for chunk in self._waiting)
         summary.chunks += len(self._waiting)
@@ -174,9 +177,7 @@ class _Copy:
     def _rows(self, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
         on_corrupt = warn_of_corrupt if self._options.skip_corrupt else None
         try:
-            yield from read_range(
-                self._access, wanted, COLUMNS, fail_on_data_loss=True, on_corrupt=on_corrupt
-            )
+            yield from self._source.rows(wanted, on_corrupt)
         except DataLost as error:
             if error.found > error.wanted:
                 raise _gone(wanted.name, error.wanted, error.found) from error
@@ -208,17 +209,21 @@ def _check_place(ledger: Ledger) -> None:
         )
 
 
-def _range(
-    ledger: Ledger, name: PartitionName, low: int, high: int, *, may_lose: bool
-) -> OffsetRange:
-    """Return what is to be copied of a partition. Raises RecordsGone."""
+def _ranges(
+    ledger: Ledger, name: PartitionName, spans: Sequence[Span], *, may_lose: bool
+) -> Iterable[OffsetRange]:
+    """Yield what is to be copied of a partition, in order. Raises RecordsGone."""
     part = ledger.manifest.parts.get(name.partition)
-    start = low if part is None else part.end
-    if start > high:
-        raise _shorter(name, start, high)
-    if start < low and not may_lose:
-        raise _gone(name, start, low)
-    return OffsetRange(name.topic, name.partition, max(start, low), high)
+    at = spans[0][0] if part is None else part.end
+    if at > spans[-1][1]:
+        raise _shorter(name, at, spans[-1][1])
+    for start, end in spans:
+        if end < at:
+            continue
+        if start > at and not may_lose:
+            raise _gone(name, at, start)
+        yield OffsetRange(*name, max(at, start), end)
+        at = end
 
 
 def _shorter(name: PartitionName, start: int, found: int) -> RecordsGone:
@@ -230,7 +235,7 @@ def _shorter(name: PartitionName, start: int, found: int) -> RecordsGone:
 
 def _gone(name: PartitionName, start: int, found: int) -> RecordsGone:
     return RecordsGone(
-        f"offsets {start} to {found} of {name} are gone from the topic and were never archived:"
-        " --allow-gap goes on behind them, and writes down that they are missing; archive more"
-        " often than the topic's retention"
+        f"offsets {start} to {found} of {name} are gone and were never archived: --allow-gap goes"
+        " on behind them, and writes down that they are missing; archive more often than the"
+        " topic's retention"
     )

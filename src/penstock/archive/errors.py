@@ -7,6 +7,7 @@ PlatformError
     ArchiveMismatch    the archive is of another topic, or of a later release
     ArchiveTaken       another command has written to the archive meanwhile
     RecordsGone        the topic does not have any more what comes next in the archive
+    NotInStore         the store of a lost cluster does not have what is asked for
     PlaceUnfit         an archive can not be kept there
     ReplayRefused      the target can not take the records as they are
     ReplayStopped      a replay can not go on; what it has committed stays
@@ -46,6 +47,10 @@ class ArchiveTaken(ArchiveError):
 
 class RecordsGone(ArchiveError):
     """Records that the archive does not have are gone from the topic."""
+
+
+class NotInStore(ArchiveError):
+    """No object of the store has records of what was asked for."""
 
 
 class PlaceUnfit(ArchiveError):

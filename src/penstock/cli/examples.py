@@ -176,6 +176,10 @@ EXAMPLES = {
         "penstock archive run orders --to s3://archive/orders --store endpoint=https://s3.example"
         " --store access-key-id=me --store secret-key-file=secret",
     ),
+    "archive recover": (
+        "penstock archive recover orders --to /archive/orders --config node.toml"
+        " --topic-id 0f8fad5b-d9cb-469f-a165-70867728950e",
+    ),
     "archive ls": ("penstock archive ls /archive/orders", "penstock archive ls . --files -o json"),
     "archive verify": ("penstock archive verify /archive/orders",),
     "archive prune": (

@@ -15,10 +15,11 @@ every transaction in the range whether it counts. Errors:
 - The log is shorter than it was: always DataLost, since continuing would leave a gap.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import pyarrow as pa
 
+from penstock.base.invariant import invariant
 from penstock.record.committed import committed_pieces
 from penstock.record.errors import UnreadableBatch
 from penstock.record.read import run_end
@@ -55,11 +56,7 @@ def read_range(
     raised.
     """
     maker = BatchMaker(wanted, columns)
-    rest = wanted
-    for part in history:
-        run = Run(part.offset, part.data, part.aborted)
-        yield from _readable(maker, run, rest._replace(end=part.end), on_corrupt)
-        rest = rest._replace(start=part.end)
+    rest = yield from _of_history(maker, history, wanted, on_corrupt)
     while rest.length:
         try:
             for run in access.read(rest):
@@ -67,6 +64,32 @@ def read_range(
                 rest = rest._replace(start=max(rest.start, run_end(run.data, run.offset)))
         except OffsetOutOfRange as error:
             rest = _after_the_gap(access, rest, error, fail=fail_on_data_loss)
+
+
+def read_history(
+    wanted: OffsetRange,
+    columns: tuple[str, ...],
+    history: Iterable[TierRun],
+    on_corrupt: OnCorrupt | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range of which `history` has everything, as `read_range` does."""
+    rest = yield from _of_history(BatchMaker(wanted, columns), history, wanted, on_corrupt)
+    invariant(not rest.length, "history ends before its range", rest=rest)
+
+
+def _of_history(
+    maker: BatchMaker,
+    history: Iterable[TierRun],
+    wanted: OffsetRange,
+    on_corrupt: OnCorrupt | None,
+) -> Generator[pa.RecordBatch, None, OffsetRange]:
+    """Yield what history has of the range; return the rest."""
+    rest = wanted
+    for part in history:
+        run = Run(part.offset, part.data, part.aborted)
+        yield from _readable(maker, run, rest._replace(end=part.end), on_corrupt)
+        rest = rest._replace(start=part.end)
+    return rest
 
 
 def _readable(

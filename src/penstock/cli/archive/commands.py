@@ -10,7 +10,16 @@ import typer
 
 from penstock.cli.archive.ages import age_ms, age_text
 from penstock.cli.archive.bar import QuietOption, bar
-from penstock.cli.archive.places import ArchiveArgument, StoreOption, opened, placed
+from penstock.cli.archive.places import ArchiveArgument, StoreOption, opened
+from penstock.cli.archive.recover import recover
+from penstock.cli.archive.runs import (
+    RUN_COLUMNS,
+    CorruptOption,
+    GapOption,
+    KeepOption,
+    ToOption,
+    run_row,
+)
 from penstock.cli.connect import (
     STREAM_SECONDS,
     CommandFailed,
@@ -35,8 +44,8 @@ if TYPE_CHECKING:
     from penstock.archive.verifying import PartitionReport
 
 app = typer.Typer(help="Keep topics for years: copy, list, verify and prune archives of them.")
+app.command()(recover)
 
-RUN_COLUMNS = ("topic", "records", "chunks", "partitions", "keep", "left_over")
 FILE_COLUMNS = ("partition", "start", "end", "rows", "bytes", "sha256", "file")
 PRUNE_COLUMNS = ("partition", "start", "chunks", "records", "bytes")
 PARTITION_COLUMNS = (
@@ -45,30 +54,14 @@ PARTITION_COLUMNS = (
 )
 FINDING_COLUMNS = ("file", "damaged", "reason")
 
-KeepOption = Annotated[
-    str | None,
-    typer.Option(metavar="AGE", help="How old records become: 5y, 90d, 12h, forever."),
-]
-
 
 @app.command()
 def run(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to keep.", callback=named)],
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="ARCHIVE", help="A directory, or s3://BUCKET/PREFIX.", callback=placed
-        ),
-    ],
+    to: ToOption,
     keep: KeepOption = None,
-    allow_gap: Annotated[
-        bool,
-        typer.Option("--allow-gap", help="Go on behind records that are gone from the topic."),
-    ] = False,
-    skip_corrupt: Annotated[
-        bool,
-        typer.Option("--skip-corrupt", help="Leave out batches that can not be read."),
-    ] = False,
+    allow_gap: GapOption = False,
+    skip_corrupt: CorruptOption = False,
     store: StoreOption = None,
     no_progress: QuietOption = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
@@ -79,6 +72,7 @@ def run(
     keep_ms = None if keep is None else age_ms(keep)
     with opened(to, store, may_be_new=True) as ledger:
         from penstock.archive.copying import RunOptions, copy_topic
+        from penstock.archive.source import BrokerSource
         from penstock.spark.broker_access import BrokerAccess
 
         options = RunOptions(
@@ -91,15 +85,8 @@ def run(
             ) as access,
             bar("archiving", shown=not no_progress) as show,
         ):
-            summary = copy_topic(ledger, access, options, show)
-        row: Row = {
-            "topic": topic,
-            "records": summary.records,
-            "chunks": summary.chunks,
-            "partitions": len(summary.ends),
-            "keep": age_text(ledger.manifest.keep_ms),
-            "left_over": summary.swept,
-        }
+            summary = copy_topic(ledger, BrokerSource(access, topic), options, show)
+        row = run_row(ledger.manifest, summary)
     print_rows([row], RUN_COLUMNS, output)
 
 

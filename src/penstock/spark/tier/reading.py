@@ -27,7 +27,7 @@ from penstock.spark.tier.plan import TierPlanner
 from penstock.spark.tier.store import begin, call, shared_reader
 from penstock.spark.warnings import warn
 from penstock.tier.errors import LostObject, LyingObject, NotInTier, StoreError
-from penstock.tier.metadata.manifest import Run
+from penstock.tier.metadata.manifest import Manifest, Run
 from penstock.tier.read.reader import TierReader
 
 WINDOWS_AHEAD = 2
@@ -104,29 +104,56 @@ class History:
 
     def _read(self, rest: OffsetRange, piece: TierPiece) -> Iterator[TierRun]:
         """Yield the rest of a piece. Raises LeaseOver, TierError, ConfigError."""
-        reader = shared_reader(piece.place, self._options)
-        end, position = min(piece.end, rest.end), rest.start
-        windows = _Windows(reader, piece, (position, end), is_committed=self._is_committed_only)
-        try:
-            while (found := windows.next()) is not None:
-                if found.end > position:
-                    yield found._replace(offset=position)
-                    position = found.end
-        finally:
-            windows.close()
-        if position < end:  # offsets without records
-            yield TierRun(position, end, memoryview(b""))
+        yield from tier_runs(
+            shared_reader(piece.place, self._options),
+            piece.manifest(),
+            (rest.start, min(piece.end, rest.end)),
+            until_ms=piece.until_ms,
+            is_committed_only=self._is_committed_only,
+        )
+
+
+def tier_runs(
+    reader: TierReader,
+    manifest: Manifest,
+    offsets: tuple[int, int],
+    *,
+    until_ms: int | None,
+    is_committed_only: bool,
+) -> Iterator[TierRun]:
+    """Yield what runs have of [start, end), in order and without a gap.
+
+    `until_ms`: no window is begun behind that time, by the wall clock; None: nothing goes. Raises
+    LeaseOver, TierError; NotInTier where committed records are wanted that are not decided.
+    """
+    position, end = offsets
+    windows = _Windows(reader, manifest, offsets, until_ms=until_ms, is_committed=is_committed_only)
+    try:
+        while (found := windows.next()) is not None:
+            if found.end > position:
+                yield found._replace(offset=position)
+                position = found.end
+    finally:
+        windows.close()
+    if position < end:  # offsets without records
+        yield TierRun(position, end, memoryview(b""))
 
 
 class _Windows:
-    """The windows of a piece in their order, the next ones under way."""
+    """The windows of a range in their order, the next ones under way."""
 
     def __init__(
-        self, reader: TierReader, piece: TierPiece, offsets: tuple[int, int], *, is_committed: bool
+        self,
+        reader: TierReader,
+        manifest: Manifest,
+        offsets: tuple[int, int],
+        *,
+        until_ms: int | None,
+        is_committed: bool,
     ) -> None:
         self._reader = reader
-        self._until_ms = piece.until_ms
-        self._manifest = piece.manifest()
+        self._until_ms = until_ms
+        self._manifest = manifest
         self._offsets = offsets
         self._is_committed = is_committed
         self._coming = self._spans()
@@ -156,11 +183,14 @@ class _Windows:
             self._next = self._next or next(self._coming, None)
             if self._next is None:
                 return False
-            if self._is_begun and time.time() * 1000 > self._until_ms:
+            if self._is_begun and self._is_late():
                 return True
             self._waiting.append(begin(self._window(*self._next)))
             self._next, self._is_begun = None, True
         return False
+
+    def _is_late(self) -> bool:
+        return self._until_ms is not None and time.time() * 1000 > self._until_ms
 
     def _spans(self) -> Iterator[Span]:
         start, end = self._offsets

@@ -51,6 +51,8 @@ class Rebuilt(NamedTuple):
     unused: list[ObjectName]
     """Objects of which nothing is used: not any more, or not yet, as their round is not whole."""
     gaps: list[Gap]
+    runs: dict[TopicPartition, list[Run]]
+    """All that can be read, in the order of offsets: also what a gap keeps out of the metadata."""
 
 
 async def rebuild(store: ObjectStore, cluster_id: bytes, times: TierTimes, now_ms: int) -> Rebuilt:
@@ -66,12 +68,12 @@ async def rebuild(store: ObjectStore, cluster_id: bytes, times: TierTimes, now_m
                 await lines.collect(store, name)
     lines.lay()
     metadata = TierMetadata(cluster_id, times)
-    used = Counter(run.name for runs in lines.runs.values() for run in runs)
+    used = Counter(run.name for runs in lines.used.values() for run in runs)
     deadline = now_ms + times.upload_ms  # of puts that are under way now
     for name, count in sorted(used.items()):
         size = lines.described[name].envelope.object_bytes
         metadata.objects.restore(ObjectRow(name, State.LIVE, deadline, size, count))
-    for key, runs in sorted(lines.runs.items()):
+    for key, runs in sorted(lines.used.items()):
         bounds = (runs[0].first_offset, runs[-1].end_offset) if runs else (0, 0)
         metadata.restore(key, Manifest(Snapshot(now_ms, *bounds, tuple(runs))))
     for name in lines.described:
@@ -79,7 +81,7 @@ async def rebuild(store: ObjectStore, cluster_id: bytes, times: TierTimes, now_m
     newest = max((name.object_id for name in lines.seen), default=0)
     metadata.objects.next_id = newest + ID_GAP
     unused = sorted(lines.described.keys() - used.keys())
-    return Rebuilt(metadata, lines.refused, unused, lines.gaps)
+    return Rebuilt(metadata, lines.refused, unused, lines.gaps, lines.runs)
 
 
 class _Lines:
@@ -90,6 +92,7 @@ class _Lines:
         self.described: dict[ObjectName, Described] = {}
         self.refused: list[tuple[str, str]] = []
         self.runs: dict[TopicPartition, list[Run]] = {}
+        self.used: dict[TopicPartition, list[Run]] = {}
         self.gaps: list[Gap] = []
 
     async def collect(self, store: ObjectStore, name: ObjectName) -> None:
@@ -112,7 +115,7 @@ class _Lines:
             epochs[name.replica_set_id] = name.leader_epoch
             self._lay_object(name)
         for key in self.runs:
-            self.runs[key] = self._without_gaps(key, self.runs[key])
+            self.used[key] = self._without_gaps(key, self.runs[key])
 
     def _lay_object(self, name: ObjectName) -> None:
         described = self.described[name]
