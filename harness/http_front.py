@@ -192,9 +192,7 @@ class HttpProcess:
 
     def metric(self, name: str) -> float:
         """Return the value of a metric, labels as they are printed; 0 if it is not there."""
-        lines = self.ask("GET", "/metrics").body.decode().splitlines()
-        found = [line for line in lines if line.rpartition(" ")[0] == name]
-        return float(found[0].rpartition(" ")[2]) if found else 0.0
+        return value_of(self.ask("GET", "/metrics").body, name)
 
 
 class Events:
@@ -226,6 +224,13 @@ class Events:
         """Go away."""
         self._connection.close()
         self.answer.close()
+
+
+def value_of(page: bytes, name: str) -> float:
+    """Return the value of a metric on a page, labels as they are printed; 0 if it is not there."""
+    lines = page.decode().splitlines()
+    found = [line for line in lines if line.rpartition(" ")[0] == name]
+    return float(found[0].rpartition(" ")[2]) if found else 0.0
 
 
 def all_of(front: HttpProcess, topic: str, group: str, count: int) -> list[dict[str, Any]]:

@@ -105,7 +105,6 @@ def test_a_share_group_is_administered_where_other_nodes_lead_its_data(tmp_path)
         assert GROUP not in up.run("group", "list")
 
 
-@pytest.mark.timeout(240)
 def test_a_command_says_whom_it_waits_for_and_ends_where_a_master_does_not_answer(tmp_path):
     with launched(tmp_path / "data", "--nodes", "3") as up:
         up.run("topic", "create", TOPIC, "--partitions", "3", "--replicas", "1")

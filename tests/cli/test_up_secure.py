@@ -38,7 +38,6 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
 pytestmark = [
     pytest.mark.process,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.timeout(300),
 ]
 SECRET_FILES = ("admin.password", "first-users", "admin.properties")
 

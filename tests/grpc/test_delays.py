@@ -18,6 +18,8 @@ from tests.live_node import UNTIL_SECONDS, LiveNode
 
 PARTITIONS = 2
 NOW_MS = 1_700_000_000_000
+SOON_MS = 6_000
+"""Until then a message is sent, looked for and recalled, also by a node that has to wait itself."""
 
 
 def keeping_of(node: LiveNode) -> Any:
@@ -38,7 +40,7 @@ def late(topic: str, ms: int, **system: Any) -> definition.Message:
 def test_a_delayed_message_comes_at_its_time_with_what_it_was_sent_with(
     node, caller, one, topic
 ) -> None:
-    until_ms = node.broker.clock.wall_ms() + 2_500
+    until_ms = node.broker.clock.wall_ms() + SOON_MS
     answer = caller.send(late(topic, until_ms, tag="fresh", properties={"colour": "grün"}))
     assert answer.status.code == OK
     (entry,) = answer.entries
@@ -69,7 +71,7 @@ def recall(caller, topic: str, handle: str) -> Any:
 
 def test_a_message_is_recalled_and_never_comes(node, caller, one, topic) -> None:
     keeping = keeping_of(node)
-    until_ms = node.broker.clock.wall_ms() + 4_000
+    until_ms = node.broker.clock.wall_ms() + SOON_MS
     (entry,) = caller.send(late(topic, until_ms)).entries
     answer = recall(caller, topic, entry.recall_handle)
     assert (answer.status.code, answer.message_id) == (OK, entry.message_id)
@@ -80,7 +82,7 @@ def test_a_message_is_recalled_and_never_comes(node, caller, one, topic) -> None
 
 
 def test_what_is_delivered_is_not_found_by_a_recall(node, caller, one, topic) -> None:
-    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms() + 1_200)).entries
+    (entry,) = caller.send(late(topic, node.broker.clock.wall_ms() + SOON_MS)).entries
     assert one.receive(topic, 20).bodies == ["late"]
     answer = recall(caller, topic, entry.recall_handle)
     assert answer.status.code == definition.MESSAGE_NOT_FOUND

@@ -10,6 +10,8 @@ from harness.waiting import wait_until
 
 pytestmark = pytest.mark.process
 SHORT_S, LONG_S = 1, 600
+IN_TIME_S = 6
+"""Long enough to say something of a message before its time is over."""
 
 
 def got(front: HttpProcess, topic: str, **wish: Any) -> list[str]:
@@ -23,7 +25,7 @@ def test_a_message_goes_to_one_receiver_and_never_again_once_it_is_acknowledged(
     front.produce(
         topic, {"value": "a", "key": "k", "tag": "t", "keys": ["x"], "headers": {"h": "1"}}
     )
-    (message,) = front.receive(topic, invisible_seconds=SHORT_S, wait_seconds=20).messages
+    (message,) = front.receive(topic, invisible_seconds=IN_TIME_S, wait_seconds=20).messages
     told = {name: message[name] for name in ("value", "key", "tag", "keys", "headers", "topic")}
     assert told == {
         "value": "a",
@@ -36,7 +38,7 @@ def test_a_message_goes_to_one_receiver_and_never_again_once_it_is_acknowledged(
     assert (message["attempt"], message["offset"]) == (1, 0)
     answer = front.say("ack", topic, [message["receipt"]])
     assert answer.document == {"receipts": [{"receipt": message["receipt"]}]}
-    assert front.receive(topic, wait_seconds=SHORT_S + 1).messages == []
+    assert front.receive(topic, wait_seconds=IN_TIME_S + 1).messages == []
 
 
 def test_groups_are_apart(front: HttpProcess, topic: str) -> None:
@@ -87,9 +89,9 @@ def test_released_for_a_while_it_comes_when_that_is_over(front: HttpProcess, top
 
 def test_renewed_it_is_kept_under_another_receipt(front: HttpProcess, topic: str) -> None:
     front.produce(topic, "a")
-    (receipt,) = got(front, topic, invisible_seconds=SHORT_S)
+    (receipt,) = got(front, topic, invisible_seconds=IN_TIME_S)
     (outcome,) = front.say("renew", topic, [receipt], invisible_seconds=LONG_S).document["receipts"]
-    assert front.receive(topic, wait_seconds=SHORT_S + 1).messages == []
+    assert front.receive(topic, wait_seconds=IN_TIME_S + 1).messages == []
     assert front.say("ack", topic, [receipt]).status == 410
     assert front.say("ack", topic, [outcome["renewed"]]).status == 200
 

@@ -81,7 +81,9 @@ def test_bytes_that_are_no_text_come_back_as_they_were(front: HttpProcess, topic
 
 
 def test_what_is_delayed_comes_later(front: HttpProcess, topic: str) -> None:
-    outcomes = front.produce(topic, {"value": "later", "delay_level": 1}, "now").messages
+    """Behind the other one in its queue, however late both are received."""
+    later = {"value": "later", "key": "k", "delay_level": 1}
+    outcomes = front.produce(topic, later, {"value": "now", "key": "k"}).messages
     assert outcomes[0] == {"id": outcomes[0]["id"], "delayed": True}
     values = [one["value"] for one in all_of(front, topic, "g", 2)]
     assert values == ["now", "later"]

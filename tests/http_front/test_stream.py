@@ -51,12 +51,12 @@ def test_no_more_are_sent_than_may_be_in_flight_until_one_is_settled(
 
 def test_what_is_renewed_stays_in_flight(front: HttpProcess, topic: str) -> None:
     front.produce(topic, *({"value": str(n), "key": "k"} for n in range(2)))
-    with streaming(front, topic, "?in_flight=1&invisible_seconds=2") as events:
+    with streaming(front, topic, "?in_flight=1&invisible_seconds=8") as events:
         first = events.next()[1]
         (told,) = front.say("renew", topic, [first["receipt"]], invisible_seconds=600).document[
             "receipts"
         ]
-        (other,) = front.receive(topic, wait_seconds=10, invisible_seconds=3).messages
+        (other,) = front.receive(topic, wait_seconds=20, invisible_seconds=9).messages
         assert other["value"] == "1"
         # When the first one's time would be over, and the other one comes again, it takes neither.
         (other,) = front.receive(topic, wait_seconds=20, invisible_seconds=600).messages

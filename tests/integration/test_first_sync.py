@@ -15,7 +15,7 @@ from harness.waiting import wait_until
 from harness.workload import create_topic, read_all
 from reliability.faults.trials import QUICK_SESSIONS
 from tests.integration.clients import PATIENT, acked, check_all_acked, send, send_all
-from tests.integration.layouts import WAIT_SECONDS, Layout, member_of, run_penstock
+from tests.integration.layouts import SMALL, WAIT_SECONDS, Layout, member_of, run_penstock
 
 pytestmark = pytest.mark.process
 
@@ -45,7 +45,7 @@ def small_segments(first_sync: str) -> dict[str, dict[str, object]]:
 def two_nodes(directory: Path, first_sync: str, *, replicas: int) -> Iterator[Layout]:
     """Two nodes with small segments, the first of them the controller."""
     settings = small_segments(first_sync)
-    with Layout(directory) as layout:
+    with Layout(directory, SMALL) as layout:
         for peer_id in (1, 2):
             layout.add(peer_id, voters=(1,), replicas=replicas, settings=settings).launch()
         for node in layout.nodes.values():

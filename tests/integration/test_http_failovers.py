@@ -50,6 +50,7 @@ class Run:
 
     def read(self) -> None:
         while not (self.is_over and self.confirmed <= self.seen):
+            done = set(self.done)  # what is acknowledged while this one is asked may have come
             wish = {"wait_seconds": 1, "invisible_seconds": 5}
             answer = self._ask(f"/v1/topics/{TOPIC}/groups/{GROUP}/receive", wish)
             if answer is None or answer.status != 200:
@@ -57,7 +58,7 @@ class Run:
             places = {}
             for one in answer.messages:
                 place = one["queue"], one["offset"]
-                if place in self.done:
+                if place in done:
                     self.problems.append(f"{place} was acknowledged, and came again")
                 self.seen.add(one["id"])
                 places[one["receipt"]] = place

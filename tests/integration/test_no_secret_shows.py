@@ -43,7 +43,7 @@ from tests.kafka.gate_asks import ms
 from tests.remoting.served import sent
 from tests.remoting.signing import SignedRemote
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 TOPIC = "orders"
 BROKER, TOPICS = 4, 2
 """Kinds of what has settings."""

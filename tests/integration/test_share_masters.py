@@ -131,7 +131,6 @@ def finish(work: Work) -> None:
             answer = member.fetch(max_wait=ms(30_000))
 
 
-@pytest.mark.timeout(240)
 def test_what_is_accepted_never_comes_again_and_what_is_held_does(tmp_path: Path) -> None:
     with ClusterProcess(tmp_path, settings=QUICK_SESSIONS) as cluster:
         work = Work(cluster)
@@ -159,7 +158,6 @@ def refused(work: Work) -> int:
     return sum(code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for code in codes)
 
 
-@pytest.mark.timeout(240)
 def test_strangers_begin_no_share_wherever_their_groups_are_coordinated(tmp_path: Path) -> None:
     """Their coordinators are on all three brokers, and one of them is killed in between."""
     with ClusterProcess(tmp_path, settings=QUICK_SESSIONS) as cluster:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
 from tests.integration.clients import check_all_acked, send
-from tests.integration.layouts import Layout
+from tests.integration.layouts import SMALL, Layout
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import SMALL_BATCHES, TOPIC, Directory, settings
 
@@ -32,7 +32,7 @@ class Copied:
 
     def __init__(self, directory: Path, **configs: str) -> None:
         self.store = Directory(directory / "store")
-        self.layout = Layout(directory)
+        self.layout = Layout(directory, SMALL)
         for peer_id in (1, 2, 3):
             own = self.settings_of(peer_id)
             node = self.layout.add(peer_id, voters=(1, 2, 3), replicas=3, settings=own)

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.node import NodeProcess
-from harness.waiting import wait_until
 from harness.workload import read_all
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import TOPIC, offset_at, settings
 from tests.integration.test_tier_disks import disk_bytes
 from tests.integration.test_tier_failover import COUNT, VALUE_BYTES, Copied, until
-from tests.integration.test_tier_reads import EARLIEST, EARLIEST_LOCAL, is_freed, tells_the_start
+from tests.integration.test_tier_reads import EARLIEST, EARLIEST_LOCAL, is_freed, told_start
 
 pytestmark = pytest.mark.process
 
@@ -68,7 +67,7 @@ def test_a_member_that_takes_the_place_of_another_serves_what_only_the_store_has
     layout.do("set", "transfer", set_id, "--to", str(NEW), via=kept)
     layout.wait_for_master(copied.set_id, NEW, via=kept)
     layout.nodes[master].kill()
-    assert wait_until(partial(tells_the_start, new.bootstrap, 0), 120), layout.tails()
+    assert told_start(new.bootstrap) == 0, layout.tails()
     assert offset_at(new, EARLIEST) == 0
     assert offset_at(new, EARLIEST_LOCAL) >= local_start
     assert all_read(copied)

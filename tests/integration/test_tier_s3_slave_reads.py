@@ -66,6 +66,7 @@ def test_it_goes_on_where_it_was_when_the_server_does(server: S3Server, copied: 
         stand_still(server)
         try:
             assert wait_until(lambda: reader.is_kept_waiting(node), UNTIL_SECONDS)
+            assert not reader.refusals
         finally:
             go_on(server)
         reader.take(len(copied.values))

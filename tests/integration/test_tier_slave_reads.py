@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from harness.node import NodeProcess
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_tier import TOPIC, settings
 from tests.integration.test_tier_failover import Copied, until
@@ -72,11 +72,13 @@ class Reader:
         self._consumer = Consumer(own)
         self._consumer.assign([TopicPartition(TOPIC, 0, 0)])
         self.got: list[int | None] = []
+        self.refusals: list[str] = []
 
     def take(self, count: int) -> None:
         """Read until there are so many records in all."""
-        done = partial(self._has, count)
-        assert wait_until(done, 120), (len(self.got), self.got[-1:], self._copied.layout.tails())
+        is_over = wait_until(lambda: self._has(count) or self.refusals, UNTIL_SECONDS)
+        assert not self.refusals
+        assert is_over, (len(self.got), self.got[-1:], self._copied.layout.tails())
 
     def is_kept_waiting(self, node: NodeProcess) -> bool:
         """Read on; return whether the node's store has failed it by now."""
@@ -85,12 +87,27 @@ class Reader:
 
     def _has(self, count: int) -> bool:
         for message in self._consumer.consume(1, 0.5):
-            assert message.error() is None, message.error()
-            self.got.append(message.offset())
+            if message.error() is None:
+                self.got.append(message.offset())
+            else:
+                self.refusals.append(str(message.error()))
         return len(self.got) >= count
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def until_freed(copied: Copied, master: int, slave: int) -> None:
+    """Wait until the disks of both have nothing of what is copied.
+
+    The master says in the log from where on they have records: a slave hears it a little later.
+    """
+    first, second = copied.layout.nodes[master], copied.layout.nodes[slave]
+    until(partial(is_freed, first, len(copied.values)), copied)
+    name = f'penstock_log_end_position_bytes{{replica_set="{copied.set_id}"}}'
+    end = metric(first, name)
+    assert end > 0
+    until(lambda: metric(second, name) >= end, copied)
 
 
 def freed(copied: Copied) -> tuple[int, int]:
@@ -98,9 +115,10 @@ def freed(copied: Copied) -> tuple[int, int]:
     copied.produce()
     copied.produce()
     master = copied.master(via=1)
+    slave = next(one for one in (1, 2, 3) if one != master)
     free(copied.layout.bootstrap)
-    until(partial(is_freed, copied.layout.nodes[master], len(copied.values)), copied)
-    return master, next(one for one in (1, 2, 3) if one != master)
+    until_freed(copied, master, slave)
+    return master, slave
 
 
 def test_it_goes_on_without_a_gap_and_is_not_reset(copied: Racked) -> None:
@@ -111,7 +129,7 @@ def test_it_goes_on_without_a_gap_and_is_not_reset(copied: Racked) -> None:
         reader.take(FIRST)
         copied.produce()
         free(copied.layout.bootstrap)
-        until(partial(is_freed, copied.layout.nodes[master], len(copied.values)), copied)
+        until_freed(copied, master, slave)
         reader.take(len(copied.values))
     assert reader.got == list(range(len(copied.values)))
     assert reads_of(copied, slave) > 0

@@ -21,7 +21,14 @@ from tests.integration.test_tier import (
     settings,
     until,
 )
-from tests.integration.test_tier_reads import EARLIEST, EARLIEST_LOCAL, FREED, alter, is_freed
+from tests.integration.test_tier_reads import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    FREED,
+    alter,
+    is_freed,
+    offset_now,
+)
 
 pytestmark = pytest.mark.process
 
@@ -72,7 +79,7 @@ def test_without_copies_what_is_there_is_read_and_expires_and_copying_comes_back
     assert offset_at(node, EARLIEST_LOCAL) == local_start, "disks keep what the store has not"
     alter(node, retention_ms="1")
     until(lambda: not store.objects(), node)
-    until(lambda: offset_at(node, EARLIEST) > last + 1, node)
+    until(lambda: offset_now(node, EARLIEST) > last + 1, node)
     assert objects
     alter(node, retention_ms="-1", remote_log_copy_disable="false", local_retention_bytes="1")
     start = offset_at(node, EARLIEST)
@@ -92,7 +99,7 @@ def test_a_store_that_is_given_up_is_emptied_and_may_come_back(
         alter(node, remote_storage_enable="false")
     assert offset_at(node, EARLIEST) == 0
     alter(node, remote_storage_enable="false", remote_log_delete_on_disable="true")
-    until(lambda: offset_at(node, EARLIEST) == local_start, node)
+    until(lambda: offset_now(node, EARLIEST) == local_start, node)
     node.kill()
     node.start()
     until(lambda: not store.objects(), node)

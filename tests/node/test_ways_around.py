@@ -264,7 +264,9 @@ def test_who_names_no_transaction_writes_into_none_that_is_open(
         codes = [code for answer in answers for code in codes_of(answer)]
         assert codes == [Code.NONE, Code.NONE, refused, Code.NONE]
         ended = {"transactional_id": FOREIGN, "committed": False, **producer}
+        before = end_of(fronts, OPEN)
         assert root.ask(ApiKey.END_TXN, 3, ended).error_code == Code.NONE
+        assert wait_until(lambda: end_of(fronts, OPEN) == before + 1, UNTIL_SECONDS), "no marker"
 
 
 def test_a_transaction_of_one_s_own_leads_to_no_hidden_topic(alice: RawClient) -> None:

@@ -142,7 +142,7 @@ def test_a_topic_gets_a_message_type_as_it_is_made_and_later(
     for attributes, told in steps:
         answer = remote.ask(UPDATE, wanted(name, 2, attributes=attributes))
         assert code(answer) is ResponseCode.SUCCESS, answer.remark
-        assert wait_until(partial(has_type, remote, node, name, told), 20.0)
+        assert wait_until(partial(has_type, remote, node, name, told), UNTIL_SECONDS)
 
 
 def test_a_topic_of_a_group_takes_what_any_topic_takes(remote: Remote, node: LiveNode) -> None:

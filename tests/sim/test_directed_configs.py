@@ -27,7 +27,7 @@ from tests.sim.test_directed_voters import (
 )
 
 pytestmark = [
-    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
     pytest.mark.usefixtures("quiet"),
     # Processes that are cut off close nothing, and say so when they are collected.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -35,7 +35,7 @@ from tests.spark.history import (
     tiered_node,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.process]
 LONG = {"lease_ms": 600_000, "grace_ms": 600_001}
 
 
