@@ -59,10 +59,11 @@ def test_what_was_handed_out_by_one_that_was_killed_is_settled_at_another(
 ) -> None:
     with HttpProcess(tmp_path / "1", [served[1]]) as first:
         first.produce(topic, {"value": "a", "key": "k"}, {"value": "b", "key": "k"})
-        a, b = first.receive(topic, wait_seconds=20, invisible_seconds=3).receipts
+        a, b = first.receive(topic, wait_seconds=20, invisible_seconds=600).receipts
         first.kill()
     with HttpProcess(tmp_path / "2", [served[1]]) as second:
         assert second.say("ack", topic, [a]).status == 200
+        assert second.say("release", topic, [b]).status == 200
         (again,) = second.receive(topic, wait_seconds=20).messages
         assert (again["value"], again["attempt"]) == ("b", 2)
         assert second.say("ack", topic, [b]).status == 410
