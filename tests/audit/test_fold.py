@@ -79,3 +79,12 @@ def test_who_keeps_rows_learns_of_a_new_fold() -> None:
     assert fold.take(NOON_MS + LENGTH_MS).rows == {key(1): kept}
     assert fold.generation != generation
     assert fold.row(key(1)) is not kept
+
+
+def test_a_fold_that_begins_when_one_ends_lasts_as_long_as_any() -> None:
+    fold = Fold(NOON_MS)
+    assert not fold.is_over(NOON_MS)
+    assert not fold.is_over(NOON_MS + LENGTH_MS - 1)
+    assert fold.is_over(NOON_MS + LENGTH_MS)
+    fold.take(NOON_MS + LENGTH_MS)
+    assert fold.ends_ms == NOON_MS + 2 * LENGTH_MS

@@ -38,3 +38,21 @@ def test_what_is_no_key_of_a_row_is_always_new() -> None:
     for key in (None, b"", b"7", b"1:7:x", b":3"):
         assert seen.is_new(key)
         assert seen.is_new(key)
+
+
+def test_ranges_are_counted_as_many_as_there_are() -> None:
+    seen = Seen(most=3)
+    for number in (0, 2, 1, 10, 20):  # the third makes one range of the first two
+        assert seen.is_new(b"1:7:%d" % number)
+    assert seen.forgot == 0
+    assert not seen.is_new(b"1:7:0")
+    assert seen.is_new(b"1:7:30")
+    assert seen.forgot == 1
+
+
+def test_after_all_was_forgotten_there_is_all_room_again() -> None:
+    seen = Seen(most=2)
+    for number in (0, 5, 10, 15, 20):
+        assert seen.is_new(b"1:7:%d" % number)
+    assert seen.forgot == 1
+    assert not seen.is_new(b"1:7:15")

@@ -199,3 +199,33 @@ def test_the_longest_of_several_times_counts(loop: str) -> None:
         assert not len(muted)
 
     run(scenario(), loop)
+
+
+def test_who_is_muted_again_by_its_wake_stays_muted(loop: str) -> None:
+    async def scenario() -> None:
+        muted, woken = MutedConnections(asyncio.get_running_loop()), asyncio.Event()
+
+        def wake() -> None:
+            muted.wake_after("c", LONG_MS, woken.set)
+            woken.set()
+
+        muted.wake_after("c", 0, wake)
+        await woken.wait()
+        await asyncio.sleep(0)
+        assert "c" in muted
+        muted.forget("c")
+        assert not len(muted)
+
+    run(scenario(), loop)
+
+
+def test_times_do_not_add_up(loop: str) -> None:
+    async def scenario() -> None:
+        events = asyncio.get_running_loop()
+        muted = MutedConnections(events)
+        for more in range(3):
+            muted.wake_after("c", LONG_MS + more, lambda: None)
+        assert muted._timers["c"].due <= events.time() + LONG_MS / 1000 + 1
+        muted.forget("c")
+
+    run(scenario(), loop)

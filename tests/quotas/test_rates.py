@@ -143,3 +143,10 @@ def test_tokens_given_never_exceed_the_rate_and_one_burst(
         if bucket.take(count, now_ms):
             given_count, last = given_count + count, count
         assert given_count - last <= bound * (now_ms / 1000 + 11) + 1e-6
+
+
+def test_what_is_owed_is_taken_from_what_was_filled_meanwhile() -> None:
+    bucket = TokenBucket(10)
+    assert bucket.take(110, 0)
+    bucket.owe(50, 60_000)
+    assert bucket.tokens(60_000) == 60

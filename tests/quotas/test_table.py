@@ -45,3 +45,42 @@ def test_an_address_of_ipv4_is_the_same_by_ipv6() -> None:
     assert table.connection_delay_ms(f"::ffff:{HOST}", 0) == 0
     assert table.connection_delay_ms(HOST, 0) > 0
     assert table.connection_delay_ms("::1", 0) == 0
+
+
+def crowded(count: int) -> QuotaTable:
+    """A table that has room for so many addresses, each of which may connect three times."""
+    key: str = QuotaKey.CONNECTIONS
+    table = QuotaTable({entity_of([("ip", None)]): {key: 3.0}}, buckets_max=count)
+    table.changed()
+    return table
+
+
+def test_where_no_bucket_is_idle_the_one_that_was_found_longest_ago_gives_way() -> None:
+    table = crowded(2)
+    for host in ("10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.3"):
+        assert table.connection_delay_ms(host, 0) == 0
+    assert table.bucket_counts[QuotaKey.CONNECTIONS] == 2
+    assert table.connection_delay_ms("10.0.0.1", 0) > 0, "its three are counted still"
+
+
+def test_an_idle_bucket_gives_way_before_one_that_is_not() -> None:
+    table = crowded(2)
+    table.connection_delay_ms("10.0.0.1", 0)
+    for _ in range(3):
+        assert table.connection_delay_ms("10.0.0.2", 12_000) == 0
+    assert table.connection_delay_ms("10.0.0.3", 12_000) == 0
+    assert table.connection_delay_ms("10.0.0.2", 12_000) > 0, "its three are counted still"
+
+
+def test_what_is_limited_follows_the_quotas_both_ways() -> None:
+    quotas = {entity_of([("ip", None)]): {str(QuotaKey.CONNECTIONS): 3.0}}
+    table = QuotaTable(quotas)
+    table.changed()
+    assert (table.limits_addresses, table.limits_clients) == (True, False)
+    quotas[entity_of([("user", "alice")])] = {str(QuotaKey.FETCH): 3.0}
+    del quotas[entity_of([("ip", None)])]
+    table.changed()
+    assert (table.limits_addresses, table.limits_clients) == (False, True)
+    quotas.clear()
+    table.changed()
+    assert (table.limits_addresses, table.limits_clients) == (False, False)

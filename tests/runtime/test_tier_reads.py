@@ -460,3 +460,20 @@ def test_a_place_that_was_granted_as_its_read_was_cancelled_is_the_next_one_s() 
             assert places._at_work == {"d": 1}
 
     run(story())
+
+
+def test_who_comes_again_keeps_its_turn_and_who_found_no_ticket_has_none() -> None:
+    tickets = Tickets(2, 3.0)
+    for now, host in ((0.0, "a"), (1.0, "b"), (1.0, "c"), (2.0, "a")):
+        assert not tickets.may_begin(host, now, is_free=False)
+    assert not tickets.may_begin("b", 2.0, is_free=True), "a came before it, and again"
+    assert tickets.may_begin("a", 3.0, is_free=True)
+    assert tickets.may_begin("b", 3.0, is_free=True)
+    assert tickets.may_begin("d", 3.0, is_free=True), "c never had a ticket"
+
+
+def test_a_ticket_is_good_to_its_last_moment() -> None:
+    tickets = Tickets(2, 3.0)
+    assert not tickets.may_begin("a", 0.0, is_free=False)
+    assert not tickets.may_begin("b", 3.0, is_free=True)
+    assert tickets.may_begin("b", 3.1, is_free=True)

@@ -51,9 +51,12 @@ class Health:
         now = asyncio.get_running_loop().time()
         if self._asked is None or (self._asked.done() and now > self._fresh_until):
             self._fresh_until = now + HEALTH_FRESH_S
-            identity = self._front.identity(self._front.tokens().credentials)
-            self._asked = asyncio.create_task(identity.nodes.is_reached())
+            self._asked = asyncio.create_task(self._ask())
         return await asyncio.shield(self._asked)
+
+    async def _ask(self) -> bool:
+        with self._front.used_as(self._front.tokens().credentials) as identity:
+            return await identity.nodes.is_reached()
 
 
 class Stats:
@@ -122,7 +125,13 @@ class Front:
     @contextmanager
     def used(self, token: Token) -> Iterator[Identity]:
         """Use the nodes as a token's user reaches them."""
-        identity = self.identity(token.credentials)
+        with self.used_as(token.credentials) as identity:
+            yield identity
+
+    @contextmanager
+    def used_as(self, credentials: Credentials | None) -> Iterator[Identity]:
+        """Use the nodes as an access key reaches them, which stays as long."""
+        identity = self.identity(credentials)
         identity.calls += 1
         try:
             yield identity

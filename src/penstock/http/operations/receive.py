@@ -161,7 +161,12 @@ class Taking:
         gone = self._call.watch()
         stop = asyncio.create_task(self._front.stopping.wait())
         try:
-            watches = await self._watches()
+            try:
+                watches = await self._watches()
+            except UpstreamError as error:
+                if not may_pass(error):
+                    raise
+                return  # the next look fails likewise, and is tried again
             waited, _ = await asyncio.wait(
                 {gone, stop, *watches},
                 timeout=max(until - loop.time(), 0),
