@@ -32,11 +32,17 @@ _ENDS = {
     "SKIPPED": Said.LEFT_OUT,
     "RUNNING": Said.UNFINISHED,
 }
+_RUNNER = ("stdbuf", "-oL", "./test-runner", "-Q", "-p3")
+"""By lines: it may abort behind its table, and would take what is not written with it."""
 _SUMMARY = ") SUMMARY\n"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ROW = re.compile(r"^\| *(\S+) +\| +([A-Z]+) \|(.*)$", re.MULTILINE)
 _OF_OTHER_PART = "included in TESTS_SKIP list"
-_TOOLS = {"kafka-topics.sh": "org.apache.kafka.tools.TopicCommand", "kafka-run-class.sh": ""}
+_TOOLS = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-run-class.sh": "",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+}
 
 
 def fetch_librdkafka(work: Path, version: str) -> Path:
@@ -81,9 +87,7 @@ def run_librdkafka(given: Call) -> Outcomes:
         others = [one for at, one in enumerate(numbers) if at % PARTS != part]
         chosen = {"TESTS": given.only} if given.only else {"TESTS_SKIP": ",".join(others)}
         path = given.source / f"suite-{part}.log"
-        with path.open("wb") as log:
-            command = ["./test-runner", "-Q", "-p3"]
-            _run_to_its_end(command, tests, {**whole, **chosen}, log.fileno(), given.seconds)
+        _run_to_its_end([*_RUNNER], tests, {**whole, **chosen}, path, given.seconds)
         said = path.read_text(errors="replace")
         if _SUMMARY not in said:
             raise SuiteFailed(f"part {part} had not ended after {given.seconds:.0f} s: {path}")
@@ -92,19 +96,23 @@ def run_librdkafka(given: Call) -> Outcomes:
 
 
 def _run_to_its_end(
-    command: list[str], cwd: Path, env: dict[str, str], log: int, seconds: float
+    command: list[str], cwd: Path, env: dict[str, str], log: Path, seconds: float
 ) -> None:
-    """Run the tests with SIGPIPE ignored, which a shell would give them."""
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        restore_signals=False,
-        start_new_session=True,
-    )
+    """Run the tests with SIGPIPE ignored, which a shell would give them.
+
+    What they say of errors goes to a file beside `log`: it would stand in the midst of the table.
+    """
+    with log.open("wb") as said, log.with_suffix(".errors").open("wb") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=errors,
+            restore_signals=False,
+            start_new_session=True,
+        )
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

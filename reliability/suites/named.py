@@ -20,7 +20,7 @@ RECORDS = 20_000
 OF_SUITES: SettingsOf = {
     "broker": {"auto_create_topics": True},
     "log": {"level0_ms": 1000},
-    "access": {"authorizer": "acl", "super_users": ["User:ANONYMOUS", "User:adminplain"]},
+    "access": {"authorizer": "acl", "allow_everyone_if_no_acl_found": True},
 }
 """Topics are made by their use, as in Kafka by default; compacted ones are cleaned; rules exist."""
 
