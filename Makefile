@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
-.PHONY: mixed check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean dist dist-check fresh
+.PHONY: mixed check-rooms check-tidy format docs compat suites bench bench-peers bench-plots bench-guard chaos lock clean dist dist-check fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -91,6 +91,9 @@ fresh: ## demo and unit tests on an empty Debian, as root; SUITE=trixie for anot
 
 compat: setup java ## tests with other Kafka clients; skipped with a reason if Maven, Java, npm or Go is missing
 	$(PYTEST) -m compat --timeout 300
+
+suites: setup ## the clients' own tests, fetched and run against real nodes; CLIENT=franz-go for one
+	nice -n 5 $(BIN)/python -m reliability.suites $(or $(CLIENT),franz-go kafka-go kafka-python librdkafka)
 
 bench: setup java ## benchmarks; results as JSON
 	$(BIN)/python -m benchmarks

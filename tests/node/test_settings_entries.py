@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+from penstock.configs.entry import ConfigEntry, ConfigSource
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
+from penstock.node.settings.config import NodeConfig
 from penstock.node.settings.entries import settings_entries
-from penstock.node.settings.kafka_names import broker_entries
+from penstock.node.settings.kafka_names import broker_entries, read_only_names
 from penstock.node.settings.settings import NodeSettings, settings_schema
 
 
@@ -45,3 +47,41 @@ def test_kafkas_names_say_what_the_settings_say() -> None:
     assert all(entry.documentation for entry in entries.values())
     changeable = {entry.name for entry in entries.values() if not entry.is_read_only}
     assert changeable == BROKER_CONFIGS.keys()
+
+
+def _addresses(node: NodeConfig) -> dict[str, ConfigEntry]:
+    entries = broker_entries(replace(NodeSettings(), node=node))
+    return {one.name: one for one in entries if one.name in {"listeners", "advertised.listeners"}}
+
+
+def test_listeners_are_told_under_kafkas_names() -> None:
+    """kafka-python's own tests ask a broker for `advertised.listeners`."""
+    node = NodeConfig(
+        host="10.0.0.1",
+        port=9192,
+        advertised_host="log-1.example.net",
+        advertised_port=443,
+        listeners=("INSIDE://[fd00::1]:9095", "OUTSIDE://10.0.0.2:9096"),
+        advertised_listeners=("OUTSIDE://log-1.example.net:9443",),
+    )
+    told = _addresses(node)
+    assert told["listeners"].value == (
+        "kafka://10.0.0.1:9192,INSIDE://[fd00::1]:9095,OUTSIDE://10.0.0.2:9096"
+    )
+    assert told["advertised.listeners"].value == (
+        "kafka://log-1.example.net:443,INSIDE://[fd00::1]:9095,OUTSIDE://log-1.example.net:9443"
+    )
+    assert {one.source for one in told.values()} == {ConfigSource.STATIC_BROKER}
+    assert all(one.is_read_only and not one.is_sensitive for one in told.values())
+
+
+def test_listeners_where_nothing_is_set_are_the_built_in_ones() -> None:
+    told = _addresses(NodeConfig())
+    assert told["listeners"].value == "kafka://127.0.0.1:9092"
+    assert {one.source for one in told.values()} == {ConfigSource.DEFAULT}
+    assert [one.source for one in told["listeners"].synonyms] == [ConfigSource.DEFAULT]
+
+
+def test_listeners_can_not_be_set_while_a_broker_runs() -> None:
+    names = read_only_names(NodeSettings())
+    assert (names["listeners"], names["advertised.listeners"]) == ("", "")

@@ -20,6 +20,7 @@ from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_OF_SETTING
 from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
+from penstock.node.settings.address_entries import ADDRESS_NAMES, address_entries
 from penstock.node.settings.entries import setting_text, settings_entries
 from penstock.node.settings.listener_entries import listener_entries
 from penstock.node.settings.settings import NodeSettings
@@ -93,16 +94,18 @@ def broker_entries(settings: NodeSettings, layers: BrokerLayers = NO_LAYERS) -> 
     built_in = NodeSettings()
     named = [_entry(name, settings, built_in, layers) for name in _names(settings)]
     idle = [_idle_entry(row, layers) for row in BROKER_CONFIGS.values() if not row.setting]
-    return named + idle + listener_entries(settings.net.listeners, layers)
+    addresses = address_entries(settings.node)
+    return named + addresses + idle + listener_entries(settings.net.listeners, layers)
 
 
 def read_only_names(settings: NodeSettings) -> Mapping[str, str]:
     """Return the names that nothing can be set under, each with the key that changes the same."""
-    return {
+    of_settings = {
         name.name: KEY_OF_SETTING.get(name.setting, "")
         for name in _names(settings)
         if name.name not in BROKER_CONFIGS
     }
+    return of_settings | dict.fromkeys(ADDRESS_NAMES, "")
 
 
 def is_sensitive(setting: str) -> bool:

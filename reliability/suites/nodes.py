@@ -1,0 +1,53 @@
+"""The nodes that a suite runs against."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.cluster import ClusterProcess
+from harness.node import NodeProcess
+from harness.ports import free_port
+from reliability.suites.model import Nodes, Suite
+
+LOGIN = "adminplain:admin-secret"
+"""Whom kafka-go's tests come in as on a second port, with PLAIN and without TLS."""
+
+
+@contextmanager
+def nodes_of(suite: Suite, directory: Path) -> Iterator[Nodes]:
+    """Run the nodes that a suite wants: one that is alone, or a cluster with ids from 1."""
+    if len(suite.node_ids) == 1:
+        with _alone(suite, directory) as nodes:
+            yield nodes
+        return
+    with ClusterProcess(directory, brokers=len(suite.node_ids), settings=suite.settings) as cluster:
+        yield Nodes(cluster.nodes)
+
+
+@contextmanager
+def _alone(suite: Suite, directory: Path) -> Iterator[Nodes]:
+    (node_id,) = suite.node_ids
+    port = free_port()
+    directory.mkdir(parents=True)
+    users = directory / "users"
+    users.touch(mode=0o600)
+    users.write_text(f"{LOGIN}\n", encoding="utf-8")
+    own = {"broker_id": node_id, "listeners": [f"LOGIN://127.0.0.1:{port}"]}
+    settings = {
+        **suite.settings,
+        "node": {**suite.settings.get("node", {}), **own},
+        "security": {
+            "listener_security_protocol_map": ["LOGIN:SASL_PLAINTEXT"],
+            "sasl_enabled_mechanisms": ["PLAIN"],
+            "sasl_plain_users_file": str(users),
+            "sasl_plain_without_tls": True,
+        },
+    }
+    with NodeProcess(directory, settings=settings) as node:
+        yield Nodes({node_id: node}, login_port=port)
+
+
+def tracebacks(nodes: Nodes) -> int:
+    """Count them in the logs of all nodes."""
+    texts = (node.log_file.read_text(errors="replace") for node in nodes.by_id.values())
+    return sum(text.count("Traceback (most recent call last)") for text in texts)
