@@ -98,9 +98,7 @@ def fill(indexed: Indexed, keys: Iterable[str]) -> None:
 
 
 def all_found(indexed: Indexed, count: int, node: int = 0) -> bool:
-    return all(
-        indexed.found(key, node) == [(0, number)] for number, key in enumerate(names(count))
-    )
+    return all(indexed.found(key, node) == [(0, number)] for number, key in enumerate(names(count)))
 
 
 def test_what_is_confirmed_is_found_on_master_and_slaves() -> None:

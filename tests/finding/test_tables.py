@@ -1,10 +1,10 @@
 """Pieces of the index of messages become tables, and tables tell what was put into them."""
 
+from contextlib import suppress
 from random import Random
 
 import pytest
 
-from tests.storage.faulty_disk import FaultyDisk
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import DiskFile
 from penstock.finding.coverage import Range, epoch_before, holds, kept_tables, lacking
@@ -20,6 +20,7 @@ from penstock.finding.table import (
     read_partitions,
     read_table,
 )
+from tests.storage.faulty_disk import FaultyDisk
 
 
 def partition(number: int, topic: int = 1) -> TopicPartition:
@@ -58,9 +59,9 @@ def test_a_table_finds_what_its_piece_finds(count: int) -> None:
     assert read_table(file, table.name) == table
     for number in range(0, count, max(count // 50, 1)):
         name = key(b"name-%d" % number)
-        assert piece.find(name) == find_in(file, table, name) == [
-            Place(partition(number % 7), number)
-        ]
+        assert (
+            piece.find(name) == find_in(file, table, name) == [Place(partition(number % 7), number)]
+        )
     assert find_in(file, table, key(b"name-x")) == piece.find(key(b"name-x")) == []
     assert find_in(file, table, key(b"all", topic=2)) == []
 
@@ -117,10 +118,8 @@ def test_every_damaged_byte_is_noticed_or_changes_nothing() -> None:
         disk.replace(table.name, bytes(damaged))
         file = disk.open(table.name)
         for name in names:
-            try:
+            with suppress(DamagedTable):
                 assert find_in(file, table, key(name)) == right[name], at
-            except DamagedTable:
-                pass
         if at < HEADER_BYTES:
             with pytest.raises(DamagedTable):
                 read_table(file, table.name)

@@ -1,4 +1,4 @@
-"""Keys and wanted headers of records: the two twins tell the same, of whole blocks and damaged ones."""
+"""Keys and wanted headers of records: the two twins tell the same, of damaged blocks too."""
 
 from random import Random
 

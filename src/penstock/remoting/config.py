@@ -63,7 +63,7 @@ class RemotingConfig:
     index_bytes: Annotated[int, Ge(0), Le(1 << 40)] = INDEX_BYTES
     """Bytes on the disk, for each log of the node, of the index by which messages are found by id
     and key (`queryMsgByKey`, `penstock message find`): 20 for each id and each key, so the default
-    is enough for 12 million messages with one key each. The oldest are let go. 0: no index."""
+    is enough for 13 million messages with one key each. The oldest are let go. 0: no index."""
 
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""

@@ -1,8 +1,8 @@
 """By which names a message is found: its id and its keys, as `mapping.py` shows them.
 
     UNIQ_KEY   header rmq.id. A derived id (ids.py) says itself where its message is
-    KEYS       header rmq.keys, whole and each word of it; of a Kafka producer its key, if it is
-               printable
+    KEYS       header rmq.keys, each word of it; of a Kafka producer its key, if it is printable,
+               whole and each word of it
 
 Source: RocketMQ 5.3.3 `IndexService.buildIndex`. Departure: a message is found by its first 128
 keys; there it may be as many as fit into its properties.
@@ -24,11 +24,11 @@ _HEADERS: Final = tuple(
 def _names(key: bytes | None, values: tuple[bytes | None, ...]) -> list[bytes]:
     """Return the names of a message. One too many is found to be none when it is read."""
     unique, keys, host = values
-    if keys is None and host is None and key:
-        keys = _printable(key)
     named = [] if unique is None else [unique]
-    if keys is not None:
-        named += [keys, *(one for one in keys.split(_SEPARATOR, KEYS_MAX)[:KEYS_MAX] if one)]
+    if keys is None and host is None and key and (keys := _printable(key)):
+        named.append(keys)
+    if keys:
+        named += [one for one in keys.split(_SEPARATOR, KEYS_MAX)[:KEYS_MAX] if one]
     return list(dict.fromkeys(named))
 
 
