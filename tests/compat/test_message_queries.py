@@ -76,8 +76,8 @@ def test_mqadmin_finds_by_key_and_by_unique_key(address: str, tmp_path: Path) ->
     assert len(rows(every)) == 4 * COUNT
     assert "query message by key finished, but no message" in missing
     assert re.search(r"Keys: +\[sync0 all\]", by_id)
-    assert re.search(rf"OffsetID: +{one['offset_id']}", by_id)
-    assert "OffsetID" not in no_id
+    assert re.search(rf"Queue Offset: +{one['offset']}\n", by_id)
+    assert "Queue Offset" not in no_id
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

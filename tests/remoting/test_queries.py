@@ -15,7 +15,7 @@ from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import Message, decode_messages
 from penstock.remoting.wire.properties import read_properties
 from tests.live_node import LiveNode
-from tests.remoting.served import Remote, running_remoting_node, sent
+from tests.remoting.served import SET, Remote, running_remoting_node, sent
 
 SEND, QUERY = RequestCode.SEND_MESSAGE_V2, RequestCode.QUERY_MESSAGE
 ALWAYS = (1 << 63) - 1
@@ -158,3 +158,11 @@ def test_a_query_that_is_none_is_refused(remote: Remote, topic: str, wrong: dict
 
 def test_a_query_for_a_topic_that_is_missing_says_so(remote: Remote) -> None:
     assert remote.ask(QUERY, asked("nothere", "k")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_query_may_name_the_replica_set(remote: Remote, topic: str) -> None:
+    put(remote, topic, b"one", {"KEYS": "k"})
+    assert bodies(query(remote, topic, "k", bname=SET)) == [b"one"]
+    for wrong in ("set-9", "broker-a"):
+        answer = remote.ask(QUERY, asked(topic, "k", bname=wrong))
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST

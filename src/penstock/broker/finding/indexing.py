@@ -12,6 +12,7 @@ Source: ours, docs/adr/0175.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.finding.key_index import KeyIndex
 from penstock.broker.tier.reach import first_offset, is_tiered
 from penstock.record.compression import READER_BOUNDS, Bounds
+from penstock.replication.errors import NotMaster
 
 if TYPE_CHECKING:
     from penstock.base.ids import ReplicaSetId, TopicPartition
@@ -58,6 +60,21 @@ class Indexing:
         )
         self.indexes[member.replica_set_id] = made
         return made
+
+    def led(self, set_ids: Iterable[ReplicaSetId]) -> list[KeyIndex]:
+        """Return the indexes of these sets that are led here."""
+        members = (self._broker.members.get(set_id) for set_id in dict.fromkeys(set_ids))
+        indexes = [self.of(member) for member in members if member is not None]
+        return [index for index in indexes if index.is_led]
+
+    def asked(self, set_id: ReplicaSetId) -> KeyIndex:
+        """Return the index of a set that is led here. Raises NotMaster."""
+        member = self._broker.members.get(set_id)
+        if member is None:
+            raise NotMaster(f"another broker carries set {set_id}")
+        index = self.of(member)
+        index.check_led()
+        return index
 
     def look(self) -> None:
         """Begin a step of the next index that has something to do, if none is under way."""

@@ -22,12 +22,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Lane
+from penstock.broker.fetch.watermarks import knows_the_ends
 from penstock.broker.finding.files import IndexFiles, Opened
 from penstock.broker.finding.gathering import BoundsOf, Naming, gather
 from penstock.finding.coverage import Range, holds, kept_tables, lacking
 from penstock.finding.piece import ENTRIES_MAX, Gathered, Piece
 from penstock.finding.table import Table, encode
 from penstock.frames.run import Run
+from penstock.replica.replica_set import Role
+from penstock.replication.errors import NotMaster
 from penstock.storage.errors import NoFrameBegins, PositionOutOfRange
 
 if TYPE_CHECKING:
@@ -121,6 +124,20 @@ class KeyIndex:
     def has_waiters(self) -> bool:
         """Whether somebody waits for a step."""
         return bool(self._waiters)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this node is the master of the set, as far as it knows."""
+        return self.member.role is Role.MASTER
+
+    def check_led(self) -> None:
+        """Raise NotMaster unless the member knows all that its set has confirmed."""
+        member = self.member
+        if not self.is_led:
+            raise NotMaster(f"broker {member.master_id} is master of set {member.replica_set_id}")
+        member.check_readable()
+        if not knows_the_ends(member):
+            raise NotMaster("what earlier masters have confirmed is not known yet")
 
     def pieces(self) -> list[Piece]:
         """Return the parts that are in memory."""

@@ -1,10 +1,10 @@
 """Messages of a topic by id or key, from the masters of all its queues.
 
-    route ─► each address once: a node answers for all that it leads ─► the newest first
+    route ─► the master of each replica set ─► the newest first
 
 What can not be asked, or is behind, is told: the answer may lack what is there.
 
-Source: RocketMQ 5.3.3 `MQAdminImpl.queryMessage`, which asks a node once for each of its sets.
+Source: RocketMQ 5.3.3 `MQAdminImpl.queryMessage`, which does not say which set it means.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from penstock.http.upstream.errors import NodeRefused, UpstreamError
 from penstock.http.upstream.nodes import Asked, Nodes
-from penstock.http.upstream.routes import Route
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.message import Message, decode_messages
@@ -54,25 +53,17 @@ class Answer(NamedTuple):
 async def find_messages(nodes: Nodes, query: Query, timeout_s: float) -> Answer:
     """Return the messages. Raises UpstreamError: no such topic, or no node answers."""
     route = await nodes.route(query.topic)
-    brokers = _one_for_each_address(route)
-    lacks = [f"{one} has no master now" for one in route.brokers if one not in route.masters]
-    asked = Asked(RequestCode.QUERY_MESSAGE, query.fields(), timeout_s=timeout_s)
-    answers = await asyncio.gather(*(_ask(nodes, query, one, asked) for one in brokers))
-    found: dict[int, Message] = {}
-    for answer in answers:
-        found.update((one.locator, one) for one in answer.messages)
-        lacks += answer.lacks
-    newest = sorted(found.values(), key=lambda one: one.store_ms, reverse=True)
-    return Answer(newest[: query.most], lacks)
+    asked = (_ask(nodes, query, one, timeout_s) for one in route.brokers)
+    answers = await asyncio.gather(*asked)
+    found = [one for answer in answers for one in answer.messages]
+    found.sort(key=lambda one: one.store_ms, reverse=True)
+    return Answer(found[: query.most], [lack for answer in answers for lack in answer.lacks])
 
 
-def _one_for_each_address(route: Route) -> list[str]:
-    """Return names of replica sets whose masters are all that there are, each once."""
-    by_address = {address: broker for broker, address in route.masters.items()}
-    return sorted(by_address.values())
-
-
-async def _ask(nodes: Nodes, query: Query, broker: str, asked: Asked) -> Answer:
+async def _ask(nodes: Nodes, query: Query, broker: str, timeout_s: float) -> Answer:
+    """Ask the master of a replica set."""
+    fields = {**query.fields(), "bname": broker}
+    asked = Asked(RequestCode.QUERY_MESSAGE, fields, timeout_s=timeout_s)
     try:
         answer = await nodes.ask(query.topic, broker, asked)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -5,6 +5,11 @@
     none             QUERY_NOT_FOUND
     none, and the index is behind     SYSTEM_BUSY: it may be there
 
+With the name of a replica set (`bname`) it is about the queues of that set, and the answer is that
+of its master; else it is about all that this node leads, which may be nothing. RocketMQ's clients
+ask each master without one. What is not found has not been confirmed when the query came: the
+master asks its lease, and a new one waits until its own mastership is confirmed.
+
 A derived id (ids.py) says itself where its message is, so the index is not asked.
 
 Source: RocketMQ 5.3.3 `QueryMessageProcessor.queryMessage`, `QueryMessageRequestHeader`.
@@ -18,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.access import Operation
+from penstock.broker.errors import UnknownPartition
 from penstock.broker.finding.search import WAIT_MS, Times, find_places, wait_until_indexed
 from penstock.finding.piece import hash_of
 from penstock.remoting.errors import IndexBehind, InvalidParameter, MalformedBody
@@ -26,8 +32,9 @@ from penstock.remoting.finding.naming import has_name
 from penstock.remoting.finding.reading import read_message
 from penstock.remoting.gate import Found, find_topic
 from penstock.remoting.handlers.admin.long_answers import BYTES_MAX, answer_in_turn
-from penstock.remoting.ids import read_derived_id, topic_crc
+from penstock.remoting.ids import Derived, read_derived_id, topic_crc
 from penstock.remoting.later.group_topics import retry_group
+from penstock.remoting.queues import set_of
 from penstock.remoting.reading import Wanted
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.subscription import EVERYTHING
@@ -36,6 +43,9 @@ from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.properties import read_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.base.ids import ReplicaSetId
     from penstock.broker.finding.key_index import KeyIndex
     from penstock.broker.partitions import HostedTopic
     from penstock.remoting.wire.message import Message
@@ -61,6 +71,8 @@ class _Query(NamedTuple):
     is_id: bool
     messages_max: int
     times: Times
+    set_id: ReplicaSetId | None
+    """None: all that are led here."""
 
     def wants(self, message: Message) -> bool:
         """Whether a message that was read is one of those."""
@@ -80,14 +92,25 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     is_id = command.fields.get("_UNIQUE_KEY_QUERY", "").lower() == "true"
     most = UNIQUE_MAX if is_id else min(number(command, "maxNum"), MESSAGES_MAX)
     times = Times(number(command, "beginTimestamp"), number(command, "endTimestamp"))
-    query = _Query(name, topic, key, is_id, max(most, 1), times)
+    query = _Query(name, topic, key, is_id, max(most, 1), times, _set_asked(command, topic))
     answer_in_turn(context, "query", reply, partial(_answer, context, query, reply))
+
+
+def _set_asked(command: Command, topic: HostedTopic) -> ReplicaSetId | None:
+    """Return the replica set that is named; None if none is. Raises UnknownPartition."""
+    named = command.fields.get("bname")
+    if not named:
+        return None
+    set_id = set_of(named)
+    if set_id is None or set_id not in topic.placed:
+        raise UnknownPartition
+    return set_id
 
 
 async def _answer(context: RemotingContext, query: _Query, reply: Reply) -> None:
     derived = read_derived_id(query.key)
     if derived is not None and derived.topic_crc == topic_crc(query.topic.topic_id):
-        places, behind = [(derived.partition, derived.offset)], 0
+        places, behind = _derived_place(context, query, derived), 0
     else:
         places, behind = await _places(context, query)
     messages = await _messages(context, query, places)
@@ -105,18 +128,37 @@ async def _answer(context: RemotingContext, query: _Query, reply: Reply) -> None
         reply(fields, code=ResponseCode.QUERY_NOT_FOUND, remark="no such message, or none any more")
 
 
+def _derived_place(
+    context: RemotingContext, query: _Query, derived: Derived
+) -> list[tuple[int, int]]:
+    """Return the place that an id says, if it is among those asked about. Raises NotMaster."""
+    placed = query.topic.placed
+    if derived.partition >= len(placed):
+        return []
+    is_asked = query.set_id is None or placed[derived.partition] == query.set_id
+    sets = [placed[derived.partition]] if is_asked else []
+    return [(derived.partition, derived.offset)] if _asked(context, query, sets) else []
+
+
+def _asked(
+    context: RemotingContext, query: _Query, set_ids: Sequence[ReplicaSetId]
+) -> list[KeyIndex]:
+    """Return the indexes of these sets that the answer is of. Raises NotMaster."""
+    finding = context.front.finding
+    if query.set_id is None:
+        return finding.led(set_ids)
+    return [finding.asked(one) for one in set_ids if one == query.set_id]
+
+
 async def _places(context: RemotingContext, query: _Query) -> tuple[list[tuple[int, int]], int]:
     """Return (partition, offset) of where messages may be, and what the indexes lack."""
     front, broker = context.front, context.broker
     name_hash = hash_of(query.topic.topic_id, query.key.encode())
-    indexes: list[KeyIndex] = []
     until_ms, lacks = broker.clock.monotonic_ms() + WAIT_MS, 0
-    for set_id in dict.fromkeys(query.topic.placed):
-        member = broker.members.get(set_id)
-        if member is not None and member.is_master:
-            index = front.finding.of(member)
-            lacks += await wait_until_indexed(front.finding, index, until_ms)
-            indexes.append(index)
+    indexes = _asked(context, query, tuple(dict.fromkeys(query.topic.placed)))
+    for index in indexes:
+        index.check_led()
+        lacks += await wait_until_indexed(front.finding, index, until_ms)
     found: list[tuple[int, int]] = []
     for index in indexes:
         most = query.messages_max * PLACES
@@ -127,6 +169,8 @@ async def _places(context: RemotingContext, query: _Query) -> tuple[list[tuple[i
             for place in places
             if place.partition.topic_id == topic_id
         ]
+    for index in indexes:
+        index.check_led()
     return found, lacks
 
 
