@@ -39,8 +39,8 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors audit base compaction configs controller coordinator extents frames"
-_CORE += " groups housekeeper inspection protobuf protocol quotas raft record replica replication"
-CORE_ROOMS = frozenset(f"{_CORE} shares storage telemetry tier transactions".split())
+_CORE += " finding groups housekeeper inspection protobuf protocol quotas raft record replica"
+CORE_ROOMS = frozenset(f"{_CORE} replication shares storage telemetry tier transactions".split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {

@@ -146,6 +146,15 @@ def _check(expression: str = "a = 1") -> bytes:
 
 _NAMED, _MISSING = {"topic": (TOPIC,)}, {"topic": ("missing",)}
 _OF_OPERATORS: Final[Mapping[RequestCode, Schema]] = {
+    C.QUERY_MESSAGE: Schema(
+        _NAMED
+        | {
+            "key": ("k", "k" * (32 << 10)),
+            "maxNum": _numbers(0, most=64),
+            "beginTimestamp": _numbers(0),
+            "endTimestamp": _numbers(0, most=(1 << 62) - 1),
+        }
+    ),
     C.VIEW_MESSAGE_BY_ID: Schema(_NAMED | {"offset": _numbers(0, most=(1 << 62) - 1)}),
     C.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Schema({}),
     C.GET_TOPIC_STATS_INFO: Schema(_NAMED),

@@ -24,6 +24,7 @@
 //                                           check is answered COMMIT, ROLLBACK or UNKNOWN; ends when
 //                                           a line comes in
 //   abandoned ADDRESS TOPIC GROUP COUNT     send so many half messages and end without a decision
+//   query ADDRESS TOPIC NAME...             what is found by each name as a key, and as an id
 //   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
 //                                           that was acknowledged has been consumed
 
@@ -75,6 +76,7 @@ public class RemotingClients {
             case "retrying" -> retrying(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "transactions" -> transactions(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]), rest[4]);
             case "abandoned" -> abandoned(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "query" -> query(rest[0], rest[1], java.util.Arrays.asList(rest).subList(2, rest.length));
             case "through" -> through(rest[0], rest[1], rest[2], "*");
             case "through-sql" -> through(rest[0], rest[1], rest[2], "SQL colour = 'grün' AND TAGS <> 'x'");
             case "pull-sql" -> pullSql(rest[0], rest[1], rest[2], rest[3]);
@@ -123,6 +125,31 @@ public class RemotingClients {
         }
         tellSent("batch", producer.send(batch));
         tellSent("large", producer.send(new Message(topic, "large", "k", "x".repeat(100_000).getBytes())));
+        producer.shutdown();
+    }
+
+    private static void query(String address, String topic, List<String> names) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("askers");
+        producer.setNamesrvAddr(address);
+        producer.start();
+        for (String name : names) {
+            Map<String, Object> told = new TreeMap<>();
+            told.put("name", name);
+            try {
+                List<MessageExt> found = producer.queryMessage(topic, name, 64, 0, Long.MAX_VALUE).getMessageList();
+                told.put("by_key", found.stream().map(MessageExt::getMsgId).sorted().toList());
+                told.put("bodies", found.stream().map(one -> new String(one.getBody(), StandardCharsets.UTF_8)).sorted().toList());
+            } catch (MQClientException missing) {
+                told.put("missing", missing.getResponseCode());
+            }
+            try {
+                MessageExt one = producer.viewMessage(topic, name);
+                told.put("by_id", one == null ? null : new String(one.getBody(), StandardCharsets.UTF_8));
+            } catch (Exception none) {
+                told.put("no_id", none.getClass().getSimpleName());
+            }
+            tell(told);
+        }
         producer.shutdown();
     }
 

@@ -143,6 +143,9 @@ CASES |= {
 NEW_TOPIC = {"topic": "made-{}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
 CASES |= {
     RequestCode.VIEW_MESSAGE_BY_ID: [Case({"topic": TOPIC, "offset": locator_of(0, 0)})],
+    RequestCode.QUERY_MESSAGE: [
+        Case({"topic": TOPIC, "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1})
+    ],
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: [Case({})],
     RequestCode.GET_TOPIC_STATS_INFO: [Case({"topic": TOPIC})],
     RequestCode.GET_TOPIC_CONFIG: [Case({"topic": TOPIC})],

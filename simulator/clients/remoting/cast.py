@@ -21,6 +21,7 @@ from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
 from simulator.clients.remoting import popper, puller
 from simulator.clients.remoting.asker import Asker
+from simulator.clients.remoting.finder import Finder
 from simulator.clients.remoting.popper import Popper
 from simulator.clients.remoting.producer import RemotingProducer
 from simulator.clients.remoting.puller import RETRY_TOPIC, Puller
@@ -56,7 +57,7 @@ class Draws(Protocol):
 
 
 class RemotingCast:
-    """`count` producers, as many of transactions, twice as many poppers; a puller, an asker."""
+    """`count` producers, as many of transactions, twice as many poppers; three that ask."""
 
     def __init__(self, simulation: Draws, world: ClientWorld, count: int) -> None:
         def named(name: str) -> dict[str, Any]:
@@ -79,6 +80,7 @@ class RemotingCast:
         ]
         self.puller = Puller(**named("puller"), topic=TOPIC)
         self.asker = Asker(**named("asker"), topic=TOPIC)
+        self.finder = Finder(**named("finder"), topic=TOPIC, sends=lambda: self.sends)
         self.watcher = Watcher(
             world=world,
             random=simulation.random("remote-watcher"),
@@ -96,6 +98,7 @@ class RemotingCast:
             start(each.name, [self._pop(each)])
         start("puller", [self._there(self.puller.run)])
         start("asker", [self._there(self.asker.run)])
+        start("finder", [self._there(self.finder.run)])
         start("remote-watcher", [self._there(self.watcher.run)])
         return writers
 
@@ -196,4 +199,5 @@ class RemotingCast:
             *judge_pulls(self.puller.notes[RETRY_TOPIC], retries),
             *judge_pulls(self.asker.notes, reads),
             *self.asker.unwanted[:TOLD_MAX],
+            *self.finder.wrong,
         ]

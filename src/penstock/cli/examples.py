@@ -53,6 +53,11 @@ EXAMPLES = {
     "tier objects": ("penstock tier objects --config /etc/penstock/node.toml -o json",),
     "tier partitions": ("penstock tier partitions --config /etc/penstock/node.toml",),
     "tier verify": ("penstock tier verify --config /etc/penstock/node.toml",),
+    "message": ("penstock message find orders --key order-17",),
+    "message find": (
+        "penstock message find orders --key order-17",
+        "penstock message find orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json",
+    ),
     "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),
     "topic create": (
         "penstock topic create greetings --partitions 3 --replicas 2",

@@ -45,6 +45,7 @@ from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from penstock.cli.launch import http
+from penstock.cli.records import message
 from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80
@@ -72,6 +73,7 @@ app.add_typer(topic.app, name="topic")
 app.command(name="produce")(produce.run_produce)
 app.command(name="consume")(consume.run_consume)
 app.add_typer(group.app, name="group")
+app.add_typer(message.app, name="message")
 app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(acl.app, name="acl")

@@ -18,6 +18,7 @@ _PORT_MAX: Final = 65_535
 DELAY_MS_MAX: Final = 3 * 86_400_000
 """RocketMQ's `timerMaxDelaySec`."""
 DELAY_MS_MOST: Final = 40 * 86_400_000
+INDEX_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,11 @@ class RemotingConfig:
     (`TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`): three days as with RocketMQ
     (`timerMaxDelaySec`), forty days at most. A message that waits is written again each two
     hours."""
+
+    index_bytes: Annotated[int, Ge(0), Le(1 << 40)] = INDEX_BYTES
+    """Bytes on the disk, for each log of the node, of the index by which messages are found by id
+    and key (`queryMsgByKey`, `penstock message find`): 20 for each id and each key, so the default
+    is enough for 13 million messages with one key each. The oldest are let go. 0: no index."""
 
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""

@@ -46,6 +46,7 @@ from penstock.remoting.handlers.admin import (
     change_topics,
     groups,
     progress,
+    query,
     reset,
     topics,
     view,
@@ -74,6 +75,7 @@ KINDS: Final[Mapping[int, Kind]] = {
     **dict.fromkeys(pull.CODES, Kind.READ),
     RequestCode.POP_MESSAGE: Kind.READ,
     RequestCode.VIEW_MESSAGE_BY_ID: Kind.READ,
+    RequestCode.QUERY_MESSAGE: Kind.READ,
 }
 """Of which requests and answers the bytes count against quotas."""
 
@@ -92,6 +94,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     pop,
     progress,
     pull,
+    query,
     recall,
     reset,
     routes,

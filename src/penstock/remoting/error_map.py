@@ -36,6 +36,7 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     recall.RecallRefused: ResponseCode.ILLEGAL_OPERATION,
     recall.TooManyRecalls: ResponseCode.SYSTEM_BUSY,
     recall.RecallsNotReady: ResponseCode.SERVICE_NOT_AVAILABLE,
+    remoting.IndexBehind: ResponseCode.SYSTEM_BUSY,
     remoting.BadReceipt: ResponseCode.NO_MESSAGE,
     remoting.PopUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     replication.ReplicationError: ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -11,6 +11,7 @@
       TooManyHalves(reason)    no more half messages before others are decided
       BadReceipt(reason)       a receipt of a popped message is none, or not valid any more
       PopUnavailable(reason)   who has which message can not be told now
+      IndexBehind(reason)      a message may be where the index has not come to yet
       SendTimedOut             messages that were appended and not confirmed
 
 Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
@@ -70,6 +71,10 @@ class SendTimedOut(RemotingError):
 
     def __init__(self, reason: str = "not confirmed in time") -> None:
         super().__init__(reason)
+
+
+class IndexBehind(RemotingError):
+    """What is asked for is not in the index, which lacks a part of the log."""
 
 
 class PositionRefused(RemotingError):

@@ -17,6 +17,7 @@
     rates       messages a second, in and out
     configs     the node's settings, as clients are told them
     arrivals    topics that the metadata has not yet
+    finding     the index of messages by id and key, of all logs of the node
     resets      groups that are to read a queue from another offset on
 
 Source: ours. The broker does not know its fronts.
@@ -30,14 +31,16 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
+from penstock.broker.finding.indexing import Indexing
 from penstock.broker.live_broker import live_broker
 from penstock.broker.look_ups import LookUps
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
 from penstock.configs.entry import ConfigEntry
-from penstock.remoting.config import DELAY_MS_MAX
+from penstock.remoting.config import DELAY_MS_MAX, INDEX_BYTES
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
+from penstock.remoting.finding.naming import NAMING
 from penstock.remoting.halves.checking import RemotingAsker
 from penstock.remoting.halves.producers import PRODUCER_BYTES
 from penstock.remoting.held import HeldRequests
@@ -131,6 +134,7 @@ class RemotingFront:
         """How far away the time of a message's own may be."""
         self.arrivals = Arrivals(broker.metadata)
         self.resets = PendingResets()
+        self.finding = Indexing(broker, NAMING, INDEX_BYTES)
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
 
     def counted(self) -> Counted:

@@ -71,6 +71,7 @@ NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
     RequestCode.QUERY_ASSIGNMENT: _needs(READ_TOPIC, READ_GROUP),
     RequestCode.SET_MESSAGE_REQUEST_MODE: _needs(DESCRIBE_TOPIC, ALTER_CONFIGS),
     RequestCode.VIEW_MESSAGE_BY_ID: _needs(READ_TOPIC),
+    RequestCode.QUERY_MESSAGE: _needs(READ_TOPIC),
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _needs(DESCRIBE_TOPIC),
     RequestCode.GET_TOPIC_STATS_INFO: _needs(DESCRIBE_TOPIC),
     RequestCode.GET_TOPIC_CONFIG: _needs(DESCRIBE_TOPIC),

@@ -19,6 +19,7 @@ from penstock.storage.read.needs_disk import Turn, at_once
 
 if TYPE_CHECKING:
     from penstock.broker.partitions import HostedPartition
+    from penstock.replica.replica_set import ReplicaSetMember
 
 
 class End(NamedTuple):
@@ -35,7 +36,12 @@ def confirm_position(hosted: HostedPartition) -> Position:
 
 def knows_the_end(hosted: HostedPartition) -> bool:
     """Whether the high watermark covers all that earlier masters may have confirmed (KIP-207)."""
-    return hosted.member.confirm_position >= hosted.member.epoch_start
+    return knows_the_ends(hosted.member)
+
+
+def knows_the_ends(member: ReplicaSetMember) -> bool:
+    """Whether that is so of all partitions of a set."""
+    return member.confirm_position >= member.epoch_start
 
 
 def find_high_watermark(

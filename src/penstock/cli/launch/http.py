@@ -70,7 +70,7 @@ def run_http(
     plain: PlainOption = False,
 ) -> None:
     """Let clients produce and consume over HTTP, until SIGTERM or SIGINT."""
-    addresses = _bootstrap(bootstrap)
+    addresses = node_addresses(bootstrap)
     host, port = _address("--listen", listen)
     if (tls_cert is None) != (tls_key is None):
         raise ConfigError("--tls-cert and --tls-key belong together")
@@ -86,7 +86,7 @@ def run_http(
 
     watched = _tokens(tokens)
     context = _context(tls_cert, tls_key)
-    node_tls = _node_context(node_ca)
+    node_tls = node_context(node_ca)
     log_to_stderr("warning")
     listening = bind(host, port)
 
@@ -130,7 +130,7 @@ def _check_installed() -> None:
         raise ConfigError("penstock http needs uvicorn: pip install 'penstock[http]'")
 
 
-def _bootstrap(text: str) -> list[str]:
+def node_addresses(text: str) -> list[str]:
     """Return the addresses of nodes. Raises ConfigError."""
     addresses = [one.strip() for one in text.split(",") if one.strip()]
     if not addresses:
@@ -181,7 +181,7 @@ def _context(certificate: Path | None, key: Path | None) -> "Watched[ssl.SSLCont
     return Watched("the certificate", files, load)
 
 
-def _node_context(authority: Path | None) -> "ssl.SSLContext | None":
+def node_context(authority: Path | None) -> "ssl.SSLContext | None":
     """Return the TLS of connections to nodes. Raises ConfigError."""
     if authority is None:
         return None

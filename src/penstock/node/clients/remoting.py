@@ -44,6 +44,7 @@ def remoting_front(
     front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of, calls)
     front.configs = kafka.configs
     front.delay_ms_max = config.delay_ms_max
+    front.finding.bytes_max = config.index_bytes
     front.desk.ensure_groups = kafka.internal_topic.ensure
     return front
 

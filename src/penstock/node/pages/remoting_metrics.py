@@ -46,6 +46,7 @@ def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
     )
     yield from _filter_metrics(front)
     yield from _sent_back(front)
+    yield from _index_metrics(front)
     yield GaugeMetricFamily(
         "penstock_remoting_producers",
         "Producers of remoting clients, by their heartbeats to this node.",
@@ -88,3 +89,35 @@ def _sent_back(front: RemotingFront) -> Iterator[Metric]:
     for kind in ("retry", "dead_letter"):
         sent_back.add_metric([kind], front.sent_back[kind])
     yield sent_back
+
+
+def _index_metrics(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what is counted of the index of messages by id and key."""
+    finding, indexes = front.finding, list(front.finding.indexes.values())
+    for name, text, value in (
+        ("bytes", "Bytes on the disk of", sum(one.bytes_now for one in indexes)),
+        ("tables", "Tables on the disk of", sum(len(one.tables) for one in indexes)),
+        (
+            "behind_bytes",
+            "Confirmed bytes of logs that are lacking in",
+            sum(one.behind_bytes for one in indexes),
+        ),
+    ):
+        told = f"{text} the index of messages by id and key."
+        yield GaugeMetricFamily(f"penstock_remoting_index_{name}", told, value)
+    for name, text, value in (
+        ("entries", "Ids and keys that were added to", sum(one.entries for one in indexes)),
+        ("damaged_tables", "Damaged tables of", sum(one.damaged for one in indexes)),
+        ("unreadable_batches", "Batches not read for", sum(one.unreadable for one in indexes)),
+    ):
+        told = f"{text} the index of messages by id and key."
+        yield CounterMetricFamily(f"penstock_remoting_index_{name}", told, value)
+    searches = CounterMetricFamily(
+        "penstock_remoting_searches",
+        "Queries for messages by id or key, by their outcome; `behind`: nothing was found, and the"
+        " index lacks something.",
+        labels=["outcome"],
+    )
+    for outcome in ("found", "nothing", "behind"):
+        searches.add_metric([outcome], finding.searches[outcome])
+    yield searches

@@ -109,6 +109,13 @@ class OpenLog:
         self._states = parts.states
         self._states.capacity = self._producer_ids_max
 
+    @property
+    def place(self) -> LogPlace:
+        """Where the log is and by which ports it is reached, for what is derived from it and kept
+        beside it.
+        """
+        return self._place
+
     @classmethod
     def recover(  # noqa: PLR0913  the ports, and where
         cls,

@@ -37,18 +37,31 @@ class AnswerTooLarge(RemotingError):
 
 def answer_long(context: RemotingContext, name: str, reply: Reply, work: Work) -> None:
     """Reply with what `work` returns, as soon as it is its turn."""
-    serve(context, name, reply, _answer(context, reply, work))
 
-
-async def _answer(context: RemotingContext, reply: Reply, work: Work) -> None:
-    async with context.front.long_answers:
-        if context.connection.is_closed or not await _room(context):
-            reply.end()
-            return
+    async def answer() -> None:
         body = await work(Pace(context.broker.turns))
         if len(body) > BYTES_MAX:
             raise AnswerTooLarge(f"an answer of {len(body)} bytes, at most {BYTES_MAX} are told")
         reply(body=body)
+
+    answer_in_turn(context, name, reply, answer)
+
+
+def answer_in_turn(
+    context: RemotingContext, name: str, reply: Reply, answer: Callable[[], Awaitable[None]]
+) -> None:
+    """Let `answer` reply, with BYTES_MAX at most, as soon as it is its turn."""
+    serve(context, name, reply, _in_turn(context, reply, answer))
+
+
+async def _in_turn(
+    context: RemotingContext, reply: Reply, answer: Callable[[], Awaitable[None]]
+) -> None:
+    async with context.front.long_answers:
+        if context.connection.is_closed or not await _room(context):
+            reply.end()
+            return
+        await answer()
 
 
 async def _room(context: RemotingContext) -> bool:

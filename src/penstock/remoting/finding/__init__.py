@@ -1,0 +1,1 @@
+"""Queries by id and key: which names messages have, and the messages at the places of one."""

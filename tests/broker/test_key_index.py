@@ -1,0 +1,359 @@
+"""The index of messages of each member: through restarts, failovers, cuts, damage and retention."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.base.ids import Offset
+from penstock.broker.finding import key_index
+from penstock.broker.finding.indexing import Indexing
+from penstock.broker.finding.key_index import KeyIndex
+from penstock.broker.finding.search import Times, find_places, wait_until_indexed
+from penstock.controller.commands.command import DeleteTopics, TopicReference
+from penstock.finding.piece import hash_of
+from penstock.protocol.api_keys import ApiKey
+from penstock.record.build import Record, build_batch
+from penstock.remoting.finding.naming import NAMING
+from tests.broker.cluster import Cluster, Node
+
+ALWAYS = Times(0, 1 << 62)
+BYTES_MAX = 1 << 30
+
+
+class Indexed:
+    """A cluster whose nodes have an index each."""
+
+    def __init__(self, broker_count: int = 2, bytes_max: int = BYTES_MAX) -> None:
+        self.cluster = Cluster(broker_count)
+        self.cluster.create("events", partitions=2)
+        self.bytes_max = bytes_max
+        self.indexings = {
+            node.broker_id: Indexing(node.broker, NAMING, bytes_max) for node in self.cluster.nodes
+        }
+        self.sent = 0
+
+    def put(self, *keys: str, node: int = 0, partition: int = 0, size: int = 10) -> None:
+        """Write a record for each key, in a batch; it is confirmed once it is replicated."""
+        records = [
+            Record(None, bytes(size), (("rmq.keys", key.encode()), ("rmq.bh", b"h 1")), 1_000 + n)
+            for n, key in enumerate(keys, self.sent)
+        ]
+        self.sent += len(keys)
+        data = [{"index": partition, "records": build_batch(records)}]
+        topics = [{"name": "events", "partition_data": data}]
+        fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": topics}
+        self.cluster.nodes[node].send(ApiKey.PRODUCE, 11, fields)
+        self.cluster.world.run()
+
+    def settle(self) -> None:
+        """Let the indexes come as far as they can."""
+        for _ in range(2):
+            for node in self.cluster.nodes:
+                node.broker.expire_waiting()
+            self.cluster.world.advance(500)
+
+    def index(self, node: int = 0) -> KeyIndex:
+        return self.indexings[node].of(self.cluster.nodes[node].member)
+
+    def found(self, key: str, node: int = 0, times: Times = ALWAYS) -> list[tuple[int, int]]:
+        """Return (partition, offset) of the places of a key, the newest first."""
+        topic = self.cluster.nodes[node].broker.partitions.by_name[b"events"]
+        name_hash = hash_of(topic.topic_id, key.encode())
+
+        async def search() -> list[tuple[int, int]]:
+            task = asyncio.ensure_future(find_places(self.index(node), name_hash, times, 100))
+            while not task.done():
+                self.cluster.world.run()
+                await asyncio.sleep(0)
+            return [(place.partition.partition, place.offset) for place in task.result()]
+
+        return asyncio.run(search())
+
+    def restart(self, node: int = 0) -> Node:
+        """A node comes again with what its disk has; it has lost what was in memory."""
+        one = self.cluster.nodes[node]
+        one.member.resign()
+        one.broker.remove_member(one.member)
+        one.open_member()
+        return one
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are tables after a few hundred bytes of log."""
+    monkeypatch.setattr(key_index, "SPAN_BYTES", 600)
+    monkeypatch.setattr(key_index, "RUN_BYTES", 200)
+
+
+def names(count: int) -> list[str]:
+    return [f"key-{number}" for number in range(count)]
+
+
+def fill(indexed: Indexed, keys: Iterable[str]) -> None:
+    for key in keys:
+        indexed.put(key, size=60)
+    indexed.cluster.replicate()
+    indexed.settle()
+
+
+def all_found(indexed: Indexed, count: int, node: int = 0) -> bool:
+    return all(indexed.found(key, node) == [(0, number)] for number, key in enumerate(names(count)))
+
+
+def test_what_is_confirmed_is_found_on_master_and_slaves() -> None:
+    indexed = Indexed()
+    indexed.put("a", "b")
+    indexed.put("c", partition=1)
+    indexed.settle()
+    assert indexed.found("a") == [], "not confirmed yet: it might be cut off"
+    indexed.cluster.replicate()
+    indexed.settle()
+    for node in (0, 1):
+        assert indexed.found("a", node) == [(0, 0)]
+        assert indexed.found("b", node) == [(0, 1)]
+        assert indexed.found("c", node) == [(1, 0)]
+        assert indexed.index(node).behind_bytes == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_tables_are_made_and_searched_and_read_again_by_a_restart() -> None:
+    indexed = Indexed()
+    fill(indexed, names(20))
+    before = list(indexed.index().tables)
+    assert len(before) >= 3
+    assert all_found(indexed, 20)
+    indexed.restart()
+    indexed.cluster.lead(0)
+    indexed.cluster.replicate()
+    indexed.settle()
+    assert indexed.index().tables[: len(before)] == before
+    assert indexed.index().entries < 20, "what the tables have is not read again"
+    assert all_found(indexed, 20)
+    assert indexed.index().behind_bytes == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_tables_are_of_ranges_that_follow_each_other() -> None:
+    indexed = Indexed()
+    fill(indexed, names(30))
+    index = indexed.index()
+    ends = [0, *(table.end for table in index.tables)]
+    assert [table.first for table in index.tables] == ends[:-1]
+    assert index.newest is not None
+    assert index.newest.first == ends[-1]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_new_master_finds_what_the_old_one_did() -> None:
+    indexed = Indexed()
+    fill(indexed, names(12))
+    indexed.cluster.lead(1)
+    indexed.put("later", node=1)
+    indexed.cluster.replicate()
+    indexed.settle()
+    assert all_found(indexed, 12, node=1)
+    assert indexed.found("later", 1) == [(0, 12)]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_member_that_is_cut_indexes_what_the_new_master_wrote_there() -> None:
+    """The old master alone had confirmed: an unclean election takes these bytes away."""
+    indexed = Indexed()
+    fill(indexed, names(4))
+    indexed.cluster.lead(0, members=(0,))
+    fill_alone = [f"lost-{number}" for number in range(12)]
+    for key in fill_alone:
+        indexed.put(key, size=60)
+    indexed.settle()
+    assert indexed.found("lost-3") == [(0, 7)], "it is confirmed by the one in step"
+    indexed.cluster.lead(1)
+    indexed.cluster.align()
+    for number in range(12):
+        indexed.put(f"won-{number}", node=1, size=60)
+    indexed.cluster.replicate()
+    indexed.settle()
+    for node in (0, 1):
+        assert indexed.found("lost-3", node) == []
+        assert [indexed.found(f"won-{one}", node) for one in range(12)] == [
+            [(0, 4 + one)] for one in range(12)
+        ]
+        assert all_found(indexed, 4, node)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_table_that_is_damaged_is_made_anew(at: int) -> None:
+    indexed = Indexed()
+    fill(indexed, names(20))
+    table = indexed.index().tables[at]
+    disk = indexed.cluster.nodes[0].disk
+    path = f"set-0/keys/{table.name}"
+    disk.open(path).write(table.size - 30, [b"\xff" * 20])
+    for key in names(20):
+        indexed.found(key)
+    assert indexed.index().damaged == 1
+    assert table not in indexed.index().tables
+    assert indexed.index().behind_bytes == table.end - table.first
+    indexed.settle()
+    assert indexed.index().behind_bytes == 0
+    assert all_found(indexed, 20)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_table_that_is_missing_at_a_start_is_made_anew(at: int) -> None:
+    indexed = Indexed()
+    fill(indexed, names(20))
+    indexed.cluster.nodes[0].disk.remove(f"set-0/keys/{indexed.index().tables[at].name}")
+    indexed.restart()
+    indexed.cluster.lead(0)
+    indexed.cluster.replicate()
+    indexed.settle()
+    assert all_found(indexed, 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_log_that_was_there_before_is_indexed_behind_what_comes() -> None:
+    indexed = Indexed()
+    indexing = indexed.indexings.pop(0)
+    indexed.cluster.nodes[0].broker.on_expire.remove(indexing._expire)
+    fill(indexed, names(20))
+    indexed.indexings[0] = Indexing(indexed.cluster.nodes[0].broker, NAMING, BYTES_MAX)
+    index = indexed.index()
+    log = indexed.cluster.nodes[0].member.log
+    assert index.behind_bytes == log.end_position - log.start_position
+    indexed.settle()
+    assert index.behind_bytes == 0
+    assert all_found(indexed, 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_oldest_tables_go_where_they_exceed_their_bound_and_stay_away() -> None:
+    indexed = Indexed(bytes_max=1_000)
+    fill(indexed, names(40))
+    index = indexed.index()
+    assert index.bytes_now <= 1_000
+    assert indexed.found("key-0") == []
+    assert indexed.found("key-39") == [(0, 39)]
+    kept = list(index.tables)
+    listed = indexed.cluster.nodes[0].disk.list("set-0/keys")
+    assert {one for one in listed if one.endswith(".keys")} == {table.name for table in kept}
+    indexed.restart()
+    indexed.cluster.lead(0)
+    indexed.cluster.replicate()
+    indexed.settle()
+    assert indexed.index().tables[: len(kept)] == kept
+    assert indexed.index().behind_bytes == 0, "what was let go is not lacking"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_table_goes_once_all_its_messages_are_gone() -> None:
+    indexed = Indexed()
+    fill(indexed, names(20))
+    member = indexed.cluster.nodes[0].member
+    index = indexed.index()
+    first, second = index.tables[0], index.tables[1]
+    topic = indexed.cluster.nodes[0].broker.partitions.by_name[b"events"]
+    hosted = topic.find(0)
+    assert hosted is not None
+    lasts = [
+        max(offset for _, offset in [place for key in names(20) for place in indexed.found(key)])
+    ]
+    assert lasts == [19]
+    in_first = max(
+        number
+        for number, key in enumerate(names(20))
+        if index.tables[0].first_ms <= 1_000 + number <= index.tables[0].last_ms
+    )
+    member.log.delete_records(hosted.log, Offset(in_first))
+    indexed.cluster.world.advance(key_index.RETENTION_MS)
+    indexed.settle()
+    assert first in index.tables, "its last message is there"
+    member.log.delete_records(hosted.log, Offset(in_first + 1))
+    indexed.cluster.world.advance(key_index.RETENTION_MS)
+    indexed.settle()
+    assert first not in index.tables
+    assert second in index.tables
+    assert index.behind_bytes == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_tables_of_a_deleted_topic_go() -> None:
+    indexed = Indexed()
+    fill(indexed, names(20))
+    count = len(indexed.index().tables)
+    indexed.cluster.metadata.submit(DeleteTopics(topics=(TopicReference(name="events"),)))
+    for _ in range(count + 1):
+        indexed.cluster.world.advance(key_index.RETENTION_MS)
+        indexed.settle()
+    assert not indexed.index().tables
+
+
+def test_a_disk_that_is_full_stops_the_index_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_index, "SPAN_BYTES", 600)
+    indexed = Indexed(1)
+    indexed.settle()
+    disk = indexed.cluster.nodes[0].disk
+    replace = disk.replace
+    refusals = []
+
+    def refuse(path: str, data: object) -> None:
+        if "/keys/" in path:
+            refusals.append(path)
+            raise OSError(28, "no space")
+        replace(path, data)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(disk, "replace", refuse)
+    for key in names(20):
+        indexed.put(key, size=60)
+        indexed.settle()
+    index = indexed.index()
+    assert refusals
+    assert index.newest is not None
+    assert index.newest.end - index.newest.first < 1_400, "no more is read than a piece has"
+    assert index.behind_bytes > 0
+    monkeypatch.setattr(disk, "replace", replace)
+    indexed.cluster.world.advance(key_index.PAUSE_MS)
+    indexed.settle()
+    assert index.behind_bytes == 0
+    assert all_found(indexed, 20)
+
+
+def test_who_waits_is_told_when_the_index_is_there_or_the_time_is_over() -> None:
+    indexed = Indexed(1)
+    indexed.put("a")
+    index, indexing = indexed.index(), indexed.indexings[0]
+    clock = indexed.cluster.world
+
+    async def wait(work: bool) -> int:
+        until_ms = clock.now_ms + 100
+        task = asyncio.ensure_future(wait_until_indexed(indexing, index, until_ms))
+        while not task.done():
+            await asyncio.sleep(0)
+            if work:
+                clock.advance(1)
+            else:
+                clock.now_ms += 50
+                index.expire(clock.now_ms)
+        return task.result()
+
+    assert asyncio.run(wait(False)) == index.behind_bytes > 0
+    assert asyncio.run(wait(True)) == 0
+    assert indexed.found("a") == [(0, 0)]
+
+
+def test_internal_topics_and_unreadable_batches_have_no_names() -> None:
+    indexed = Indexed(1)
+    indexed.put("a")
+    member = indexed.cluster.nodes[0].member
+    topic = indexed.cluster.nodes[0].broker.partitions.by_name[b"events"]
+    hosted = topic.find(0)
+    assert hosted is not None
+    topic.internal = True
+    indexed.put("b")
+    indexed.settle()
+    assert member.confirm_position == member.log.end_position
+    assert indexed.found("b") == []
