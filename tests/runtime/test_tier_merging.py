@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from penstock.tier.copies.merge_plan import RUNS_MIN, MergeRules
+from penstock.tier.copies.merge_plan import MergeRules
 from penstock.tier.metadata.manifest import Run
 from simulator.kernel.object_store import Bucket, Fate
 from tests.extents.files import batch
@@ -24,7 +24,8 @@ from tests.runtime.test_tier_copying import (
 )
 from tests.runtime.tier_running import SyncingJournal
 
-RULES = MergeRules(object_bytes=1 << 20, age_ms=1)
+RUNS_MIN = 8
+RULES = MergeRules(object_bytes=1 << 20, age_ms=1, runs_min=RUNS_MIN)
 ENOUGH = RUNS_MIN * OBJECT_RECORDS
 """Records of as many runs as are merged."""
 

@@ -7,13 +7,14 @@ import pytest
 from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.layout import Entry
 from penstock.tier.copies import merge_plan
-from penstock.tier.copies.merge_plan import RUNS_MAX, RUNS_MIN, Bounds, MergePlanner, MergeRules
+from penstock.tier.copies.merge_plan import RUNS_MAX, Bounds, MergePlanner, MergeRules
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest, Run, Snapshot
 from penstock.tier.names import ObjectName
 from tests.extents.files import CLUSTER, SET, key
 
 ONE, OTHER = key(1, 0), key(1, 1)
-RULES = MergeRules(object_bytes=1000, age_ms=10_000)
+RUNS_MIN = 8
+RULES = MergeRules(object_bytes=1000, age_ms=10_000, runs_min=RUNS_MIN)
 RECORDS = 10
 """Of each run."""
 

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
-from penstock.tier.copies.merge_plan import MergeRules
+from penstock.tier.copies.merge_plan import RUNS_MAX, MergeRules
 from penstock.tier.metadata.times import TierTimes
 
 MERGE_TIME_SHARE = 4
@@ -47,9 +47,13 @@ class TierConfig:
     it is in memory; one at a time in a node."""
 
     merge_ms: Annotated[int, Ge(1_000), Le(31_536_000_000)] = 86_400_000
-    """Fewer bytes are merged when the oldest of them are so old, if there are at least 8 runs. A
-    run goes as a whole: what is merged stays for so much longer than `retention.ms`, in the store
-    and, until it is freed, on the disks."""
+    """Fewer bytes are merged when the oldest of them are so old and there are `merge_runs`. A run
+    goes as a whole: what is merged may stay for so much longer than `retention.ms` in the store,
+    and than `local.retention.ms` on the disks."""
+
+    merge_runs: Annotated[int, Ge(2), Le(RUNS_MAX)] = 8
+    """Runs of the same age of rewriting that are merged because they are old: fewer leave fewer
+    objects, and write each byte more often."""
 
     merge_bytes_per_second: Annotated[int, Ge(65_536), Le(1 << 34)] = 16 << 20
     """What all merges of a node read from the store and write to it, together."""
@@ -111,7 +115,9 @@ class TierConfig:
         """Return what is merged, which fits into half the time of an upload; None: nothing is."""
         in_time = self.merge_bytes_per_second * self.upload_ms // 1000 // MERGE_TIME_SHARE
         object_bytes = min(self.merge_bytes, in_time)
-        return MergeRules(object_bytes, self.merge_ms) if object_bytes else None
+        if not object_bytes:
+            return None
+        return MergeRules(object_bytes, self.merge_ms, self.merge_runs)
 
     def place(self) -> SplitResult:
         """Return the parts of `url`."""

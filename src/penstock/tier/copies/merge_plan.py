@@ -4,9 +4,9 @@
              so many bytes in a row, or so many runs of one generation that are old ─► one run
 
 A run that fills half an object is large, and stays as it is. Small ones are merged when as many
-follow each other as an object takes; else when RUNS_MIN of one generation are there, the oldest of
-them old enough. So each byte is written again once or twice, and once more for each eightfold time
-that runs stay small: a partition that gets little has few runs of each generation.
+follow each other as an object takes; else when there are enough of one generation, the oldest of
+them old enough. So a partition that gets little has few runs of each generation, and each byte is
+written again once for each generation: eight runs of one day are one, eight of those are one again.
 
 No merged run goes on across the local start: disks are freed up to the end of a run, and only so it
 is known that the tier goes on below (retention.py).
@@ -24,8 +24,6 @@ from penstock.base.ids import TopicPartition
 from penstock.tier.copies.effects import MergePlan, Replacement
 from penstock.tier.metadata.manifest import Manifest, Run
 
-RUNS_MIN = 8
-"""Of one generation, that are merged because they are old."""
 RUNS_MAX = 500
 """That become one: each is a small read at least, and a row that goes."""
 PLAN_RUNS_MAX = 1000
@@ -44,6 +42,8 @@ class MergeRules(NamedTuple):
     """Of batches in a merged object, at most; half of it is not small any more."""
     age_ms: int
     """Of the oldest of small runs, from which on their number alone decides."""
+    runs_min: int
+    """Of one generation, that are merged then."""
 
 
 class Mergers(Protocol):
@@ -155,7 +155,7 @@ class MergePlanner:
         ripe_ms = NEVER
         for _, group in groupby(row, key=lambda run: run.entry.generation):
             equals = tuple(group)
-            if len(equals) < RUNS_MIN:
+            if len(equals) < self._rules.runs_min:
                 continue
             old_ms = equals[0].entry.first_timestamp + self._rules.age_ms
             if old_ms <= now_ms:
