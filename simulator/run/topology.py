@@ -282,6 +282,9 @@ def _tier(shape: Shape) -> TierConfig:
     return TierConfig(
         url=STORE_URL,
         object_bytes=16_384,
+        merge_bytes=16_384,
+        merge_ms=1_000,
+        merge_runs=2,
         look_ms=100,
         upload_ms=1_000,
         skew_ms=SKEW_MS,

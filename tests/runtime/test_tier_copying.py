@@ -14,10 +14,12 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.extents.reader import read_summary
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
+from penstock.runtime.tier.merging import MergeRoom, Merging
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.copier import Copier, Step
 from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.copies.effects import Part, Plan
+from penstock.tier.copies.merge_plan import Bounds, MergePlanner, MergeRules
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.commands import Fence
 from penstock.tier.metadata.objects import ObjectRow, State
@@ -105,23 +107,38 @@ class Node:
         *,
         epoch: int = 1,
         runs_max: int = 100_000,
+        rules: MergeRules | None = None,
+        merge_rate: int = 1 << 30,
     ) -> None:
+        """`rules`: what is merged, at so many bytes in a second; None: nothing is."""
         self.log, self.journal = log, journal
         self.store = ModelledStore(bucket, fate_of)
         config = TierServiceConfig(times=TIMES, runs_max=runs_max)
         clock = LoopClock()
         self.coordinator = TierCoordinator(clock, journal, cluster_id=CLUSTER, config=config)
         load(self.coordinator, journal.log(with_all=True))  # type: ignore[arg-type]
-        self.copier = Copier(Fence(SET, LeaderEpoch(epoch), b"%d" % epoch), CLUSTER, log, TIMES)
+        merging = None if rules is None else self._merging(rules, clock, merge_rate)
+        self.copier = Copier(
+            Fence(SET, LeaderEpoch(epoch), b"%d" % epoch),
+            CLUSTER,
+            log,
+            TIMES,
+            None if merging is None else merging.planner,
+        )
         self.counters = CopyCounters()
         metadata = OwnMetadata(self.coordinator, lambda: 0)
         self.copying = Copying(
             self.copier,
-            Surroundings(log, metadata, self.store, FULL, clock),
+            Surroundings(log, metadata, self.store, FULL, clock, merging),
             config=CONFIG,
             counters=self.counters,
         )
         self.task = asyncio.get_running_loop().create_task(self.copying.run())
+
+    def _merging(self, rules: MergeRules, clock: LoopClock, rate: int) -> Merging:
+        room = MergeRoom(clock, rate)
+        bounds = Bounds(lambda one: self.log.starts[one], clock.wall_ms, room.has_place)
+        return Merging(self.store, MergePlanner(rules, bounds), room, (CLUSTER, SET))
 
     @property
     def metadata(self) -> TierMetadata:

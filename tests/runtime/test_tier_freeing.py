@@ -43,7 +43,9 @@ class Set:
             ),
         )
         run = Clerk.run(ObjectName(CLUSTER, SET, LeaderEpoch(int(EPOCH)), 1), KEY, 0, END)
-        self._manifest = Manifest(Snapshot(1, 0, END, (run,)))
+        self.manifest = Manifest(Snapshot(1, 0, END, (run,)))
+        self.merging: set[int] = set()
+        """Ends of runs that are about to be none any more."""
         self._meanwhile = meanwhile
 
     async def notes(self, run: Run) -> Notes:
@@ -58,10 +60,11 @@ class Set:
         source = SimpleNamespace(
             limited=lambda: [KEY],
             raise_tier_start=lambda _, offset: self.tier_starts.append(offset),
+            may_free=lambda _, offset: offset not in self.merging,
         )
         reader, member = cast("Any", self), cast("Any", self.member)
         freeing = Freeing(lambda _: cast("Any", topic), reader, lambda: 0, ReadCounters())
-        asyncio.run(freeing.look(member, cast("Any", source), lambda _: self._manifest))
+        asyncio.run(freeing.look(member, cast("Any", source), lambda _: self.manifest))
         return self.freed
 
 
@@ -96,3 +99,19 @@ def test_a_partition_that_was_deleted_while_the_store_was_asked_is_left_alone() 
         one.partition.is_dropped = True
 
     assert Set(deleted).look() == []
+
+
+def test_disks_are_not_freed_up_to_where_a_run_ended_that_was_merged_meanwhile() -> None:
+    def merged(one: Set) -> None:
+        (run,) = one.manifest.runs
+        longer = run._replace(end_offset=END + 1)
+        one.manifest = Manifest(Snapshot(3, 0, END + 1, (longer,)))
+
+    assert Set(merged).look() == []
+
+
+def test_disks_are_not_freed_up_to_where_a_run_ends_that_is_being_merged() -> None:
+    def planned(one: Set) -> None:
+        one.merging = {END}
+
+    assert Set(planned).look() == []

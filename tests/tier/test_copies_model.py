@@ -4,7 +4,7 @@ import pytest
 
 from tests.tier.world import World
 
-STEPS = 250
+STEPS = 500
 SEEDS = 20
 
 
@@ -19,3 +19,14 @@ def test_random_histories_of_copiers_break_nothing(first: int) -> None:
             world.settle()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def test_the_histories_have_merges_under_all_of_this() -> None:
+    counts = []
+    for seed in range(SEEDS):
+        world = World(seed)
+        for _ in range(STEPS):
+            world.step()
+        counts.append(world.merge_count)
+    assert sum(map(bool, counts)) > SEEDS // 4
+    assert max(counts) > 2

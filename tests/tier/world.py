@@ -1,10 +1,12 @@
 """A set whose masters change, its copiers, their metadata and a bad store, in random steps.
 
-    masters     append, confirm, raise log starts; elections, some of them unclean; resumptions
+    masters     append, confirm, raise log starts, free disks; elections, some of them unclean;
+                resumptions
     copiers     the production code; those of deposed masters go on, those of dead ones do not
     commands    wait to be applied, come late, come after their sender has died; answers are lost
     puts        land, land and are not answered, land late, never land
     readers     use a manifest for as long as their lease
+    merges      of any runs of the store, read as they lie there then
     sweeper     deletes what is due, and does not always hear that it was done
 
 After every step `check` looks whether what must always hold does. `settle` ends all faults.
@@ -18,7 +20,17 @@ from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.extents.layout import Entry
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.copier import Copier, Step
-from penstock.tier.copies.effects import Ask, Built, Effect, Look, Part, Plan, Upload
+from penstock.tier.copies.effects import (
+    Ask,
+    Built,
+    Effect,
+    Look,
+    MergePlan,
+    Part,
+    Plan,
+    Replacement,
+    Upload,
+)
 from penstock.tier.errors import PreconditionFailed
 from penstock.tier.metadata.commands import (
     Command,
@@ -28,12 +40,13 @@ from penstock.tier.metadata.commands import (
     Swept,
     Tick,
 )
-from penstock.tier.metadata.manifest import Snapshot
+from penstock.tier.metadata.manifest import Kind, Manifest, Snapshot
 from penstock.tier.metadata.objects import State
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName
 from penstock.tier.port import Capabilities, Plain
+from penstock.tier.retention import first_offset
 from simulator.kernel.object_store import Bucket, Put
 from tests.extents.files import CLUSTER, key
 
@@ -59,6 +72,8 @@ class Master:
         self.confirmed = dict.fromkeys(KEYS, 0)
         self.log_starts = dict.fromkeys(KEYS, 0)
         self.part_records = 3
+        self.local_starts = dict.fromkeys(KEYS, 0)
+        """Up to where disks were freed of what the tier has."""
 
     def partitions(self) -> Sequence[TopicPartition]:
         return KEYS
@@ -91,11 +106,37 @@ class Master:
         return {one: (first, self.logs[one][first:end]) for one, first, end in plan}
 
 
-def built(content: Content) -> Built:
+class RandomMergers:
+    """Has runs merged that follow each other, none of them across the local start."""
+
+    def __init__(self, random: Random, master: Master) -> None:
+        self.random = random
+        self.master = master
+        self.is_at_rest = False
+
+    def plan(self, manifests: Mapping[TopicPartition, Manifest]) -> MergePlan:
+        """As in Mergers: of each partition now and then, so that an object may have several."""
+        if self.is_at_rest or self.random.random() < 0.2:
+            return ()
+        found = []
+        for one in KEYS:
+            runs = list(manifests[one].runs) if one in manifests else []
+            if len(runs) >= 2 and self.random.random() < 0.8:
+                at = self.random.randrange(len(runs) - 1)
+                some = runs[at : at + self.random.randint(2, 4)]
+                local_start = self.master.local_starts[one]
+                if not some[0].first_offset < local_start < some[-1].end_offset:
+                    found.append(Replacement(tuple(some)))
+        return tuple(found)
+
+
+def built(content: Content, merge: MergePlan = ()) -> Built:
     """Return what a writer tells of an object with these records."""
     entries, epochs = [], []
+    generations = {one.part.topic_partition: one.generation for one in merge}
     for one, (first, records) in content.items():
-        numbers = Entry(*one, 0, first, first + len(records), *[0] * 11)
+        generation = generations.get(one, 0)
+        numbers = Entry(*one, generation, first, first + len(records), *[0] * 11)
         entries.append(numbers)
         own: list[tuple[int, int]] = []
         for offset, (epoch, _) in enumerate(records, first):
@@ -160,6 +201,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         creates = self.random.random() < 0.5
+        self.is_calm = seed % 2 == 1
+        """Whether masterships last for long enough to copy much, and to merge it."""
         self.bucket = Bucket(Capabilities(creates=creates, swaps=False))
         self.metadata = TierMetadata(CLUSTER, TIMES)
         self.now_ms = 1000
@@ -170,6 +213,8 @@ class World:
         self.looks: list[tuple[Copier, Look]] = []
         self.late: list[LatePut] = []
         self.readers: list[Reader] = []
+        self.mergers: list[RandomMergers] = []
+        self.merge_count = 0
         self.committed: dict[ObjectName, bytes] = {}
         self.made: dict[tuple[int, int], bytes] = {}
         """What the copier with a number has built under an object id."""
@@ -182,18 +227,19 @@ class World:
 
     def step(self) -> None:
         """Do one thing at random."""
-        steps: list[tuple[int, Callable[[], None]]] = [
+        steps: list[tuple[float, Callable[[], None]]] = [
             (6, self._append),
             (14, self._take),
             (14, self._deliver),
             (10, self._upload),
             (5, self._look),
             (4, self._land),
-            (4, self._pass_time),
+            (1.5 if self.is_calm else 4, self._pass_time),
             (4, self._sweep),
             (3, self._read),
             (2, self._raise_log_start),
-            (2, self._elect),
+            (2, self._free),
+            (0.3 if self.is_calm else 2, self._elect),
             (1, self._renew),
         ]
         weights, actions = zip(*steps, strict=True)
@@ -202,6 +248,8 @@ class World:
     def settle(self) -> None:
         """End all faults; then everything gets its time, and the store must be in order."""
         self.has_faults = False
+        for one in self.mergers:
+            one.is_at_rest = True
         for _ in range(400):
             self._renew()
             for copier, _ in list(self.copiers):
@@ -233,6 +281,17 @@ class World:
         if low < high:
             self.master.log_starts[one] = self.random.randint(low, high)
 
+    def _free(self) -> None:
+        """Free the disks of the present master, up to the end of a run."""
+        copier, master = self.copiers[-1] if self.copiers else (None, None)
+        one = self.random.choice(KEYS)
+        if copier is None or master is not self.master or not copier.is_open:
+            return
+        ends = [run.end_offset for run in copier.manifests[one].runs]
+        ends = [end for end in ends if end > master.local_starts[one] and copier.may_free(one, end)]
+        if ends:
+            master.local_starts[one] = self.random.choice(ends)
+
     def _elect(self) -> None:
         """Change masters, or let one resume; the old copier goes on, or dies."""
         old = self.master
@@ -252,13 +311,17 @@ class World:
             confirmed[one] = min(old.confirmed[one], end)
         self.master = Master(old.leader_epoch + self.random.randint(1, 2), logs)
         self.master.confirmed = confirmed
+        if is_clean:
+            self.master.local_starts = dict(old.local_starts)
         self.master.log_starts = {one: min(old.log_starts[one], len(logs[one])) for one in KEYS}
         self._begin_copier()
 
     def _begin_copier(self) -> None:
         self._nonces += 1
         fence = Fence(SET, LeaderEpoch(self.master.leader_epoch), self._nonces.to_bytes(4, "big"))
-        self.copiers.append((Copier(fence, CLUSTER, self.master, TIMES), self.master))
+        mergers = RandomMergers(self.random, self.master)
+        self.mergers.append(mergers)
+        self.copiers.append((Copier(fence, CLUSTER, self.master, TIMES, mergers), self.master))
 
     def _renew(self) -> None:
         """Begin anew where a fence of a dead process of the same mastership came late."""
@@ -274,7 +337,9 @@ class World:
         self.transfers = [one for one in self.transfers if one.copier is not dead]
 
     def _take(self) -> None:
-        if self.copiers:
+        if self.is_calm and self._happens(0.8):
+            self._run(self.copiers[-1][0])
+        elif self.copiers:
             self._run(self.random.choice(self.copiers)[0])
 
     def _run(self, copier: Copier) -> None:
@@ -316,6 +381,7 @@ class World:
         return [run.name for _, group in command.events for run in group.runs]
 
     def _note_commit(self, copier: Copier, command: Commit, names: list[ObjectName]) -> None:
+        self.merge_count += any(one.group.kind is Kind.REPLACE for one in command.events)
         for name in names:
             self.committed.setdefault(name, self.made[id(copier), name.object_id])
 
@@ -324,12 +390,12 @@ class World:
         if not self.transfers:
             return
         transfer = self.transfers.pop(self._any(self.transfers))
-        copier, master, (name, plan, until_ms) = transfer
-        if self.now_ms >= until_ms:
+        copier, _, (name, _, until_ms, merge) = transfer
+        content = self._content_of(transfer)
+        if self.now_ms >= until_ms or content is None:
             copier.failed(name.object_id, None)
             return
-        content = master.content(plan)
-        data, told = as_bytes(content), built(content)
+        data, told = as_bytes(content), built(content, merge)
         self.made[id(copier), name.object_id] = data
         condition = Plain.ABSENT if self.bucket.capabilities.creates else Plain.ALWAYS
         if self._happens(0.25):
@@ -351,10 +417,32 @@ class World:
 
     def _leave_late(self, transfer: Transfer) -> None:
         """Leave the put of a copier that dies under way."""
-        _, master, (name, plan, until_ms) = transfer
-        if self.now_ms < until_ms:
-            put = Put(str(name), as_bytes(master.content(plan)))
+        name, until_ms = transfer.effect.name, transfer.effect.until_ms
+        content = self._content_of(transfer)
+        if self.now_ms < until_ms and content is not None:
+            put = Put(str(name), as_bytes(content))
             self.late.append(LatePut(until_ms + TIMES.skew_ms, put))
+
+    def _content_of(self, transfer: Transfer) -> Content | None:
+        """Return what goes into an object; None: a run of the store that it needs is gone."""
+        _, master, effect = transfer
+        if not effect.merge:
+            return master.content(effect.plan)
+        content = {}
+        for replaced in effect.merge:
+            key, first, _ = replaced.part
+            records: Records = []
+            for run in replaced.runs:
+                held = self.bucket.objects.get(str(run.name))
+                if held is None:
+                    return None
+                records += [
+                    record
+                    for partition, offset, record in rows_of(held[0])
+                    if partition == key.partition and run.first_offset <= offset < run.end_offset
+                ]
+            content[key] = first, records
+        return content
 
     def _look(self) -> None:
         if not self.looks:
@@ -413,6 +501,18 @@ class World:
             for name, data in reader.contents.items():
                 self._check_object(name, data, "a reader's object")
         self._check_against_log()
+        self._check_local_starts()
+
+    def _check_local_starts(self) -> None:
+        """What disks were freed of can be read: the tier goes on below the local start."""
+        copier, master = self.copiers[-1] if self.copiers else (None, None)
+        if copier is None or master is not self.master or not copier.is_open:
+            return
+        for one in KEYS:
+            manifest, start = self.metadata.manifest(one), master.local_starts[one]
+            is_known = manifest.runs and start <= manifest.end_offset
+            if is_known and first_offset(manifest, start) > manifest.start_offset:
+                raise Violated(f"{one} was freed up to {start}, within a run")
 
     def _check_object(self, name: ObjectName, data: bytes, what: str) -> None:
         held = self.bucket.objects.get(str(name))
@@ -447,8 +547,11 @@ class World:
         if live != self.bucket.objects.keys():
             raise Violated(f"orphans or losses: {live ^ self.bucket.objects.keys()}")
         for one in KEYS:
-            end = self.metadata.manifest(one).end_offset
-            if end != max(self.master.confirmed[one], self.master.log_starts[one]):
+            manifest, start = self.metadata.manifest(one), self.master.log_starts[one]
+            end, confirmed = manifest.end_offset, self.master.confirmed[one]
+            # What was cut and then deleted from the log is not to be copied again.
+            is_empty = confirmed <= start and not manifest.runs
+            if end != max(confirmed, start) and not is_empty:
                 raise Violated(f"{one} ends at {end} in the tier")
         if self.copiers[-1][0].step is not Step.IDLE:
             raise Violated(f"the last copier is at {self.copiers[-1][0].step}")

@@ -10,7 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
+from penstock.tier.copies.merge_plan import RUNS_MAX, MergeRules
 from penstock.tier.metadata.times import TierTimes
+
+MERGE_TIME_SHARE = 4
+"""Each byte is read and written, and that is to take half of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,23 @@ class TierConfig:
 
     object_bytes: Annotated[int, Ge(4096), Le(512 << 20)] = 64 << 20
     """Of an object, about. While it is built and put, it is in memory; two at a time in a node."""
+
+    merge_bytes: Annotated[int, Ge(0), Le(512 << 20)] = 64 << 20
+    """Small runs of a partition that follow each other become one object when they are so many
+    bytes together; small is less than half of it. 0: nothing is merged. While it is built and put,
+    it is in memory; one at a time in a node."""
+
+    merge_ms: Annotated[int, Ge(1_000), Le(31_536_000_000)] = 86_400_000
+    """Fewer bytes are merged when the oldest of them are so old and there are `merge_runs`. A run
+    goes as a whole: what is merged may stay for so much longer than `retention.ms` in the store,
+    and than `local.retention.ms` on the disks."""
+
+    merge_runs: Annotated[int, Ge(2), Le(RUNS_MAX)] = 8
+    """Runs of the same age of rewriting that are merged because they are old: fewer leave fewer
+    objects, and write each byte more often."""
+
+    merge_bytes_per_second: Annotated[int, Ge(65_536), Le(1 << 34)] = 16 << 20
+    """What all merges of a node read from the store and write to it, together."""
 
     look_ms: Annotated[int, Ge(10), Le(3_600_000)] = 10_000
     """Between two looks at a log that had nothing to copy, and at what is to be deleted."""
@@ -89,6 +110,14 @@ class TierConfig:
             raise ConfigError(
                 f"tier.url is s3://BUCKET/PREFIX or file:///DIRECTORY, and not {self.url!r}"
             )
+
+    def merge_rules(self) -> MergeRules | None:
+        """Return what is merged, which fits into half the time of an upload; None: nothing is."""
+        in_time = self.merge_bytes_per_second * self.upload_ms // 1000 // MERGE_TIME_SHARE
+        object_bytes = min(self.merge_bytes, in_time)
+        if not object_bytes:
+            return None
+        return MergeRules(object_bytes, self.merge_ms, self.merge_runs)
 
     def place(self) -> SplitResult:
         """Return the parts of `url`."""

@@ -40,10 +40,14 @@ def first_offset(manifest: Manifest, local_start: int) -> int:
     Disks are freed up to the end of a run. A log that begins elsewhere was deleted from up to
     there, and then what the tier has below counts no more, although it may still be there.
     """
-    is_freed = local_start == manifest.end_offset or manifest.run_from(local_start) is not None
-    if not manifest.runs or not is_freed:
+    if not manifest.runs or not is_run_edge(manifest, local_start):
         return local_start
     return min(manifest.start_offset, local_start)
+
+
+def is_run_edge(manifest: Manifest, offset: int) -> bool:
+    """Whether a run begins there, or the last one ends."""
+    return offset == manifest.end_offset or manifest.run_from(offset) is not None
 
 
 def local_limits(local: Limits, whole: Limits) -> Limits:

@@ -71,6 +71,8 @@ class TierSource:
         self._is_checkpointing = False
         self._planned: tuple[Mapping[TopicPartition, int], Sequence[Plan]] | None = None
         self._is_planning = False
+        self.may_free: Callable[[TopicPartition, int], bool] = lambda _key, _offset: True
+        """Whether the tier will go on to have an edge of runs there; see Copier."""
         self.on_news: Callable[[], None] = lambda: None
         """Called when there is more to be told than at the last question."""
 
@@ -253,6 +255,14 @@ class TierSource:
                 start = 0 if partition is None else int(partition.log_start_offset)
                 begins[key] = max(ends[key], start)
         return begins
+
+    def mergeable_from(self, key: TopicPartition) -> int | None:
+        """Return the local start of a partition; None: its runs are to stay as they are."""
+        partition = self._member.log.partitions.get(key)
+        topic = self._broker.partitions.by_id.get(key.topic_id)
+        if partition is None or topic is None or key not in self._begun:
+            return None
+        return int(partition.log_start_offset) if self._is_copied(topic) else None
 
     def _stable_ends(self) -> dict[TopicPartition, int]:
         """Return up to where (exclusive) it is decided what the partitions to be copied have."""

@@ -53,6 +53,8 @@ class Standing(NamedTuple):
     tier_end: int | None
     log_end: int | None
     runs: int
+    merged_runs: int
+    """Of them, those that took the place of several others."""
     tier_bytes: int
     lag_records: int | None
     lag_bytes: int | None
@@ -75,13 +77,14 @@ async def standings(
         if not runs and (partition is None or not _is_wanted(broker, key)):
             continue  # the tier had something of it, which has gone
         held_from = 0 if partition is None else partition.log_start_offset
-        tier_bytes = kept = 0
+        tier_bytes = kept = merged = 0
         for at in range(0, len(runs), RUNS_TOGETHER):
             await pace.step()
             some = list(islice(runs, at, at + RUNS_TOGETHER))
             tier_bytes += sum(run.entry.batch_bytes for run in some)
             kept += sum(run.entry.batch_bytes for run in some if run.first_offset >= held_from)
-        yield _standing(broker, member, key, manifest, (len(runs), tier_bytes, kept))
+            merged += sum(run.entry.generation > 0 for run in some)
+        yield _standing(broker, member, key, manifest, (len(runs), merged, tier_bytes, kept))
 
 
 def _is_wanted(broker: Broker, key: TopicPartition) -> bool:
@@ -99,14 +102,17 @@ def _standing(
     member: ReplicaSetMember,
     key: TopicPartition,
     manifest: Manifest | None,
-    sums: tuple[int, int, int],
+    sums: tuple[int, int, int, int],
 ) -> Standing:
-    """Return a partition's row; `sums`: runs, their bytes, and those of them on the disk, too."""
+    """Return a partition's row.
+
+    `sums`: runs, how many of them were merged, their bytes, and those of them on the disk, too.
+    """
     topic, partition = (
         broker.metadata.topics_by_id.get(key.topic_id),
         member.log.partitions.get(key),
     )
-    run_count, tier_bytes, both_bytes = sums
+    run_count, merged_count, tier_bytes, both_bytes = sums
     has = manifest if manifest is not None and manifest.runs else None
     row = Standing(
         topic=None if topic is None else topic.name,
@@ -119,6 +125,7 @@ def _standing(
         tier_end=None if has is None else has.end_offset,
         log_end=None,
         runs=run_count,
+        merged_runs=merged_count,
         tier_bytes=tier_bytes,
         lag_records=None,
         lag_bytes=None,

@@ -32,7 +32,16 @@ ConfigOption = Annotated[
     Path, typer.Option("--config", metavar="FILE", help="Settings of a node, with tier.url.")
 ]
 OBJECT_COLUMNS = ("cluster", "set", "epoch", "object", "bytes")
-PARTITION_COLUMNS = ("cluster", "topic_id", "partition", "start", "end", "runs", "bytes")
+PARTITION_COLUMNS = (
+    "cluster",
+    "topic_id",
+    "partition",
+    "start",
+    "end",
+    "runs",
+    "merged_runs",
+    "bytes",
+)
 VERIFIED_COLUMNS = ("object", "extents", "bytes", "state")
 T = TypeVar("T")
 
@@ -86,6 +95,7 @@ async def _partitions(store: "ObjectStore") -> tuple[list[Row], list[str]]:
                     "start": manifest.start_offset,
                     "end": manifest.end_offset,
                     "runs": len(manifest.runs),
+                    "merged_runs": sum(run.entry.generation > 0 for run in manifest.runs),
                     "bytes": sum(run.entry.batch_bytes for run in manifest.runs),
                 }
             )

@@ -26,14 +26,17 @@ OK = 200
 FORBIDDEN = 403
 PARTITION_COLUMNS = (
     *("topic", "partition", "replica_set", "start", "local_start", "tier_start", "tier_end"),
-    *("log_end", "runs", "tier_bytes", "lag_records", "lag_bytes", "waits_for"),
+    *("log_end", "runs", "merged_runs", "tier_bytes", "lag_records", "lag_bytes", "waits_for"),
 )
 SET_COLUMNS = (
     *("replica_set", "node", "leader_epoch", "step", "is_fenced", "objects", "object_bytes"),
     *("leaving_objects", "lag_records", "lag_bytes", "trouble"),
 )
-NODE_COLUMNS = ("node", "copies", "objects", "object_bytes", "deleted", "failures")
-SUM_COLUMNS = ("partitions", "runs", "tier_bytes", "lag_records", "lag_bytes")
+NODE_COLUMNS = (
+    *("node", "copies", "objects", "object_bytes", "deleted", "failures"),
+    *("merges", "merged_runs", "merge_failures"),
+)
+SUM_COLUMNS = ("partitions", "runs", "merged_runs", "tier_bytes", "lag_records", "lag_bytes")
 
 NodesArgument = Annotated[
     list[str] | None,

@@ -17,6 +17,9 @@ COUNTERS = {
     "object_bytes": "Bytes of these objects.",
     "failures": "Requests to the store, and to the tier's metadata, that failed; each is repeated.",
     "deleted": "Objects that this node has deleted from the store.",
+    "merges": "Objects that this node has put in place of several small ones.",
+    "merged_runs": "Ranges of partitions in objects whose place these have taken.",
+    "merge_failures": "Merges that were given up; what they were to merge stays as it is.",
 }
 
 READ_COUNTERS = {

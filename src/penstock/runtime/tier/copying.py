@@ -25,6 +25,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Clock
 from penstock.coordinator.unwritten import Unwritten
 from penstock.runtime.tier.asking import AskedMetadata
+from penstock.runtime.tier.merging import Merging
 from penstock.tier.copies.copier import Copier, Step
 from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.copies.effects import Ask, Built, Effect, Look, Upload
@@ -32,7 +33,8 @@ from penstock.tier.copies.source import Image, Source
 from penstock.tier.copies.transfer import put_object, size_of, sweep
 from penstock.tier.envelope import ENVELOPE_BYTES
 from penstock.tier.errors import StoreError
-from penstock.tier.metadata.commands import Command, Committed, Reason, Refused
+from penstock.tier.metadata.commands import Command, Commit, Committed, Reason, Refused
+from penstock.tier.metadata.manifest import Kind
 from penstock.tier.port import Capabilities, ObjectStore
 
 log = logging.getLogger("penstock.tier")
@@ -67,6 +69,8 @@ class Surroundings(NamedTuple):
     capabilities: Capabilities
     """What the store was found to do."""
     clock: Clock
+    merging: Merging | None = None
+    """Does what the copier wants merged; None: that wants nothing."""
 
 
 class Copying:
@@ -83,7 +87,11 @@ class Copying:
     ) -> None:
         """`room` is for so many objects in memory, of all that share it."""
         self._copier = copier
-        self._source, self._metadata, self._store, self._capabilities, self._clock = between
+        self._source, self._metadata, self._store, self._capabilities, self._clock = between[:5]
+        self._merging = between.merging
+        self._merges: dict[int, Upload] = {}
+        """By object: at most one is under way, until the copier has heard what became of it."""
+        self._tasks_beside: set[asyncio.Task[None]] = set()
         self._config = config
         self._counters = counters
         self._room = room or asyncio.Semaphore(config.uploads_at_once)
@@ -101,17 +109,44 @@ class Copying:
 
     async def run(self) -> None:
         """Copy until another mastership has begun, or until it is cancelled."""
+        async with asyncio.TaskGroup() as beside:
+            await self._run(beside)
+            for task in self._tasks_beside:
+                task.cancel()
+        log.info("another mastership copies into the tier: this one ends")
+
+    async def _run(self, beside: asyncio.TaskGroup) -> None:
         while self._copier.step is not Step.DEPOSED:
             now_ms = self._clock.monotonic_ms()
             effects = self._copier.take(now_ms)
             async with asyncio.TaskGroup() as group:
                 for effect in effects:
-                    group.create_task(self._do(effect))
+                    if self._is_of_merge(effect):
+                        self._begin_beside(beside, effect)
+                    else:
+                        group.create_task(self._do(effect))
             if not effects or now_ms >= self._swept_ms + self._config.pause_ms:
                 self._swept_ms = now_ms
                 await self._sweep()
             await self._rest(is_idle=not effects)
-        log.info("another mastership copies into the tier: this one ends")
+
+    def _is_of_merge(self, effect: Effect) -> bool:
+        match effect:
+            case Upload(merge=plan):
+                return bool(plan)
+            case Look(name):
+                return name.object_id in self._merges
+            case _:
+                return False
+
+    def _begin_beside(self, beside: asyncio.TaskGroup, effect: Effect) -> None:
+        """Begin what nothing waits for; the copier is asked what is next when it has ended."""
+        assert isinstance(effect, Upload | Look)
+        todo = self._merge(effect) if isinstance(effect, Upload) else self._look(effect)
+        task = beside.create_task(todo)
+        self._tasks_beside.add(task)
+        task.add_done_callback(self._tasks_beside.discard)
+        task.add_done_callback(lambda _task: self.knock())
 
     async def _rest(self, *, is_idle: bool) -> None:
         """Pause after a failure, or if there was nothing to do.
@@ -158,7 +193,15 @@ class Copying:
             self._note_failure(f"the tier's metadata refuses: {answer.reason.value}")
         if isinstance(answer, Committed):
             self._pauses_in_row = 0
+            self._count_merge(command)
         self._copier.answered(command, answer)
+
+    def _count_merge(self, command: Command) -> None:
+        """Count what took the place of others."""
+        if isinstance(command, Commit) and command.events[0].group.kind is Kind.REPLACE:
+            merge = self._merges.pop(command.objects[0].object_id).merge
+            self._counters.merges += 1
+            self._counters.merged_runs += sum(len(one.runs) for one in merge)
 
     async def _upload(self, upload: Upload) -> None:
         """Build an object and put it, all of it before its deadline."""
@@ -172,9 +215,36 @@ class Copying:
             self._note_failure(f"object {upload.name} is not uploaded: {_text(error)}")
             self._copier.failed(object_id, built)
             return
+        self._note_put(built)
+        self._copier.put(object_id, built)
+
+    async def _merge(self, upload: Upload) -> None:
+        """Build an object out of others and put it, before its deadline."""
+        assert self._merging is not None
+        object_id, built = upload.name.object_id, None
+        self._merges = {object_id: upload}
+
+        async def put(image: Image) -> None:
+            nonlocal built
+            built = _built(image)
+            await put_object(self._store, self._capabilities, upload.name, image.file)
+
+        try:
+            async with asyncio.timeout(self._seconds_until(upload.until_ms)):
+                await self._merging.put(upload.merge, put)
+        except (PlatformError, TimeoutError) as error:
+            self._counters.merge_failures += 1
+            log.warning("object %s is not merged: %s", upload.name, _text(error))
+            self._merging.failed(upload.merge, error)
+            self._copier.failed(object_id, built)
+            return
+        assert built is not None
+        self._note_put(built)
+        self._copier.put(object_id, built)
+
+    def _note_put(self, built: Built) -> None:
         self._counters.objects += 1
         self._counters.object_bytes += built.object_bytes
-        self._copier.put(object_id, built)
 
     def _seconds_until(self, until_ms: int) -> float:
         return max(until_ms - self._clock.monotonic_ms(), 0) / 1000

@@ -32,6 +32,7 @@ from penstock.tier.retention import (
     Held,
     Limits,
     first_offset,
+    is_run_edge,
     local_limits,
     local_start,
     tier_start,
@@ -43,6 +44,7 @@ RUNS_MAX = 64
 log = logging.getLogger("penstock.tier")
 
 TopicOf = Callable[[TopicPartition], HostedTopic | None]
+ManifestOf = Callable[[TopicPartition], Manifest | None]
 
 
 class Freeing:
@@ -65,7 +67,7 @@ class Freeing:
         self,
         member: ReplicaSetMember,
         source: TierSource,
-        manifest_of: Callable[[TopicPartition], Manifest | None],
+        manifest_of: ManifestOf,
     ) -> None:
         """Look at every partition of a mastership once. Raises TierError of the store's."""
         for key in source.limited():
@@ -75,7 +77,7 @@ class Freeing:
                 continue
             own = partition.log_start_offset
             if first_offset(manifest, own) < own or own <= manifest.start_offset:
-                await self._look(member, source, partition, topic, manifest)
+                await self._look(member, source, partition, topic, manifest_of)
 
     async def _look(
         self,
@@ -83,9 +85,11 @@ class Freeing:
         source: TierSource,
         partition: PartitionLog,
         topic: HostedTopic,
-        manifest: Manifest,
+        manifest_of: ManifestOf,
     ) -> None:
+        manifest = manifest_of(partition.topic_partition)
         assert topic.local is not None
+        assert manifest is not None
         settings = topic.settings
         whole = (
             Limits(settings.retention_ms, settings.retention_bytes)
@@ -106,7 +110,12 @@ class Freeing:
         epoch, runs = member.leader_epoch, _runs_between(manifest, held.start_offset)
         freed = await self._given_back(runs, held.start_offset, wanted)
         is_led = member.role is Role.MASTER and member.leader_epoch == epoch
-        if freed > partition.log_start_offset and is_led and not partition.is_dropped:
+        if not is_led or partition.is_dropped or freed <= partition.log_start_offset:
+            return
+        # Its runs may have become one meanwhile, or be about to.
+        present = manifest_of(partition.topic_partition)
+        is_edge = present is not None and is_run_edge(present, freed)
+        if is_edge and source.may_free(partition.topic_partition, freed):
             self._free(member, partition, freed)
 
     def _free(self, member: ReplicaSetMember, partition: PartitionLog, start: int) -> None:

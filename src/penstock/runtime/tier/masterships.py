@@ -30,11 +30,13 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
 from penstock.runtime.tier.freeing import Freeing
+from penstock.runtime.tier.merging import MergeRoom, Merging
 from penstock.runtime.tier.reads import RemoteReads
 from penstock.runtime.tier.told import ToldRuns
 from penstock.tier.config import TierConfig
 from penstock.tier.copies.copier import Copier
 from penstock.tier.copies.counters import CopyCounters
+from penstock.tier.copies.merge_plan import Bounds, MergePlanner
 from penstock.tier.errors import NotInTier
 from penstock.tier.metadata.commands import Fence
 from penstock.tier.metadata.manifest import Manifest
@@ -145,6 +147,7 @@ class TierMasterships:
         )
         self._reader = reads.reader
         self._room = asyncio.Semaphore(UPLOADS_AT_ONCE)
+        self._merges = MergeRoom(broker.clock, config.merge_bytes_per_second)
         self._is_failing = False
         self.counters = CopyCounters()
 
@@ -283,19 +286,33 @@ class TierMasterships:
         set_id, epoch = int(one.member.replica_set_id), one.leader_epoch
         fence = Fence(set_id, epoch, self._randomness.token_bytes(NONCE_BYTES))
         times, config = self._config.times(), self._config
-        one.copier = Copier(fence, self._cluster_id, one.source, times)
+        merging = self._merging_of(one)
+        planner = None if merging is None else merging.planner
+        one.copier = Copier(fence, self._cluster_id, one.source, times, planner)
+        one.source.may_free = one.copier.may_free
         metadata = OwnMetadata(
             self._coordinator, lambda: self._places.partition_of(one.member.replica_set_id)
         )
         one.copying = copying = Copying(
             one.copier,
-            Surroundings(one.source, metadata, self._store, self._capabilities, self._broker.clock),
+            Surroundings(
+                one.source, metadata, self._store, self._capabilities, self._broker.clock, merging
+            ),
             config=CopyConfig(pause_ms=config.look_ms),
             counters=self.counters,
             room=self._room,
         )
         one.source.on_news = copying.knock
         self._spawn("tier copies", self._copy(one, copying))
+
+    def _merging_of(self, one: _Mastership) -> Merging | None:
+        """Return what merges the runs of a mastership; None: they stay as they are."""
+        rules, room = self._config.merge_rules(), self._merges
+        if rules is None:
+            return None
+        bounds = Bounds(one.source.mergeable_from, self._retention_clock.now_ms, room.has_place)
+        identity = self._cluster_id, int(one.member.replica_set_id)
+        return Merging(self._store, MergePlanner(rules, bounds), room, identity)
 
     async def _copy(self, one: _Mastership, copying: Copying) -> None:
         """Run a mastership's copying until it ends, or is ended."""

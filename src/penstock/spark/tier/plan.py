@@ -196,12 +196,15 @@ class _Runs:
         if last.end_offset >= self._end:
             return False
         part = self._leaders.tier_part(self._name, last.end_offset)
-        follows = part.runs and (
-            part.runs[0].first_offset == last.end_offset
-            and part.runs[0].entry.topic_partition == last.entry.topic_partition
-        )
-        self.all += part.runs if follows else ()
-        return bool(follows)
+        if not part.runs or part.runs[0].entry.topic_partition != last.entry.topic_partition:
+            return False
+        # What is known of may be merged with what follows meanwhile: one run is in its place.
+        first = part.runs[0].first_offset
+        kept = [run for run in self.all if run.end_offset <= first]
+        follows = kept[-1].end_offset == first if kept else first == self.all[0].first_offset
+        if follows:
+            self.all = [*kept, *part.runs]
+        return follows
 
 
 def _decided(reader: TierReader, runs: _Runs, end: int) -> int:

@@ -5,6 +5,8 @@
                └──────────────────────┘
     any refusal of the tenure ─► DEPOSED, for good
 
+    beside IDLE and UPLOAD: a merge (merge.py), one at a time; the copying does not wait for it
+
     take(now) gives what is to be done, each thing once; the outcomes come back by answered(),
     put(), failed() and looked(). An answer that was lost: unanswered(), and it is asked again.
 
@@ -28,6 +30,8 @@ from penstock.base.ids import TopicPartition
 from penstock.base.invariant import invariant
 from penstock.tier.copies.alignment import agreed_end
 from penstock.tier.copies.effects import Ask, Built, CopiedLog, Effect, Plan
+from penstock.tier.copies.merge import Merge
+from penstock.tier.copies.merge_plan import Mergers
 from penstock.tier.copies.uploads import Uploads
 from penstock.tier.metadata.commands import (
     Answer,
@@ -70,8 +74,18 @@ class Step(Enum):
 class Copier:
     """One mastership's copying. `nonce`: random, other than that of every other copier."""
 
-    def __init__(self, fence: Fence, cluster_id: bytes, log: CopiedLog, times: TierTimes) -> None:
+    def __init__(
+        self,
+        fence: Fence,
+        cluster_id: bytes,
+        log: CopiedLog,
+        times: TierTimes,
+        mergers: Mergers | None = None,
+    ) -> None:
+        """`mergers` tells what is to be merged; None: nothing is."""
         self._fence = fence
+        self._mergers = mergers
+        self._merge: Merge | None = None
         self._cluster_id = cluster_id
         self._log = log
         self._times = times
@@ -95,6 +109,8 @@ class Copier:
     @property
     def has_commit(self) -> bool:
         """Whether what is in the store waits to be committed: its ids have a deadline."""
+        if self._merge is not None and self._merge.is_over:
+            return self.is_open and self._asked is None
         if self.step is not Step.COMMIT or self._uploads is None:
             return False
         return bool(self._uploads.committable(self.manifests)[1])
@@ -122,11 +138,12 @@ class Copier:
                 return Read(tuple(self._log.partitions()))
             case Step.CUT:
                 return self._commit((), self._cuts()) or self._idle()
-            case Step.IDLE:
-                return self._idle()
-            case Step.COMMIT:
-                return self._copies() or self._idle()
-            case _:
+            case Step.IDLE | Step.COMMIT:
+                copies = self._copies() if self.step is Step.COMMIT else None
+                return copies or self._idle()
+            case Step.UPLOAD:
+                return self._merging()
+            case Step.RESERVE | Step.DEPOSED:
                 return None
 
     def _idle(self) -> Command | None:
@@ -139,12 +156,40 @@ class Copier:
         deletes = self._commit((), self._emptied() or self._deletes())
         if deletes is not None:
             return deletes
+        if (merging := self._merging()) is not None:
+            return merging
         ends = {key: manifest.end_offset for key, manifest in self.manifests.items()}
         self._plans = self._log.plans(ends, ROUND_OBJECTS_MAX)
         if not self._plans:
             return None
         self.step = Step.RESERVE
         return Reserve(self._own_tenure(), self._next_request(), len(self._plans))
+
+    def _merging(self) -> Command | None:
+        """Return what the merge needs; without one, what begins the next."""
+        if self._merge is None:
+            plan = () if self._mergers is None else self._mergers.plan(self.manifests)
+            if not plan:
+                return None
+            self._merge = Merge(plan)
+            request = self._next_request()
+            self._merge.asked = Reserve(self._own_tenure(), request, 1, is_to_replace=True)
+            return self._merge.asked
+        if not self._merge.is_over:
+            return None
+        written, events = self._merge.committable(self.manifests)
+        if not events:
+            self._merge = None
+            return None
+        self._merge.asked = Commit(self._own_tenure(), self._next_request(), written, events)
+        return self._merge.asked
+
+    def may_free(self, topic_partition: TopicPartition, offset: int) -> bool:
+        """Whether disks may be freed up to an offset where a run ends: it will go on to end there.
+
+        Else the tier would seem to have nothing below, when its runs are one.
+        """
+        return self._merge is None or not self._merge.is_within(topic_partition, offset)
 
     def _cuts(self) -> list[EventGroup]:
         """Return the events that take from the tier what the log does not have."""
@@ -214,7 +259,10 @@ class Copier:
         if command != self._asked:
             return
         self._asked = None
+        merge = self._merge if self._merge is not None and command == self._merge.asked else None
         match answer:
+            case Refused(reason) if merge is not None:
+                self._merge_refused(reason)
             case Refused(reason):
                 self._refused(reason)
             case Fenced(tenure):
@@ -223,11 +271,13 @@ class Copier:
             case Manifests(snapshots):
                 self.manifests = {key: Manifest(one) for key, one in snapshots.items()}
                 self.step = Step.CUT
+            case Reserved((object_id,)) if merge is not None:
+                self._waiting += merge.begin(self._name(object_id), self._deadline_ms())
             case Reserved(object_ids):
                 self._begin_uploads(object_ids)
             case Committed():
                 assert isinstance(command, Commit)
-                self._committed(command)
+                self._committed(command, merge)
             case _:
                 invariant(False, "an answer to something else", command=command, answer=answer)
 
@@ -235,19 +285,32 @@ class Copier:
         self._uploads = None
         self.step = Step.DEPOSED if reason is Reason.FENCED else Step.READ
 
+    def _merge_refused(self, reason: Reason) -> None:
+        """The merge is given up; a round of copies that is under way goes on."""
+        self._merge = None
+        if reason is Reason.FENCED or self.step is Step.IDLE:
+            self._refused(reason)
+
+    def _name(self, object_id: int) -> ObjectName:
+        return ObjectName(self._cluster_id, *self._own_tenure()[:2], object_id)
+
+    def _deadline_ms(self) -> int:
+        """The service's counts from when it took the command: not before it was sent."""
+        return self._asked_ms + self._times.upload_ms
+
     def _begin_uploads(self, object_ids: Sequence[int]) -> None:
-        tenure = self._own_tenure()
-        names = [ObjectName(self._cluster_id, *tenure[:2], one) for one in object_ids]
+        names = [self._name(one) for one in object_ids]
         self._uploads = Uploads(names, self._plans[: len(names)])
-        # The service's deadline counts from when it took the command: not before it was sent.
-        self._waiting += self._uploads.begin(self._asked_ms + self._times.upload_ms)
+        self._waiting += self._uploads.begin(self._deadline_ms())
         self.step = Step.UPLOAD
 
-    def _committed(self, command: Commit) -> None:
+    def _committed(self, command: Commit, merge: Merge | None) -> None:
         for _, group in command.events:
             self.manifests[group.topic_partition].apply(group)
-        # A cut may need further ones: nothing is copied behind what the log does not have.
-        self.step = Step.CUT if self.step is Step.CUT else Step.IDLE
+        if merge is not None:  # copies may be under way, or wait to be committed
+            self._merge = None
+        elif self.step is not Step.CUT:  # a cut may need further ones before anything is copied
+            self.step = Step.IDLE
 
     def put(self, object_id: int, built: Built) -> None:
         """Take note that an object is in the store."""
@@ -268,10 +331,11 @@ class Copier:
             self._look_whether_over(uploads)
 
     def _round_of(self, object_id: int) -> Uploads | None:
-        """Return the present round if the object is of it."""
-        is_of_it = self._uploads is not None and self._uploads.has(object_id)
-        return self._uploads if is_of_it else None
+        """Return the present round, or the merge, if the object is of it."""
+        merged = None if self._merge is None else self._merge.uploads
+        rounds = (one for one in (self._uploads, merged) if one is not None)
+        return next((one for one in rounds if one.has(object_id)), None)
 
     def _look_whether_over(self, uploads: Uploads) -> None:
-        if uploads.are_over:
+        if uploads is self._uploads and uploads.are_over:
             self.step = Step.COMMIT

@@ -15,3 +15,9 @@ class CopyCounters:
     failures: int = 0
     """Uploads, looks and deletes that failed, and commands that had no answer or were refused."""
     deleted: int = 0
+    merges: int = 0
+    """Objects among them that took the place of several runs of others."""
+    merged_runs: int = 0
+    """Runs that they took the place of."""
+    merge_failures: int = 0
+    """Merges that were given up."""

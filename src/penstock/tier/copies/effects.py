@@ -10,6 +10,7 @@ from penstock.base.ids import TopicPartition
 from penstock.extents.layout import Entry
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.metadata.commands import Command
+from penstock.tier.metadata.manifest import Run
 from penstock.tier.names import ObjectName
 
 
@@ -23,6 +24,32 @@ class Part(NamedTuple):
 
 Plan = tuple[Part, ...]
 """What one object is to have, in the order of partitions; confirmed, and decided."""
+
+
+class Replacement(NamedTuple):
+    """Runs of one partition that follow each other, and are to be one."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def part(self) -> Part:
+        """The partition and its offsets."""
+        first, last = self.runs[0], self.runs[-1]
+        return Part(first.entry.topic_partition, first.first_offset, last.end_offset)
+
+    @property
+    def generation(self) -> int:
+        """That of the run in their place."""
+        return 1 + max(run.entry.generation for run in self.runs)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of all batches; fewer where a run was cut."""
+        return sum(run.entry.batch_bytes for run in self.runs)
+
+
+MergePlan = tuple[Replacement, ...]
+"""What one object takes the place of, in the order of partitions."""
 
 
 class CopiedLog(Protocol):
@@ -54,6 +81,8 @@ class Upload(NamedTuple):
     plan: Plan
     until_ms: int
     """On the copier's own clock."""
+    merge: MergePlan = ()
+    """Runs of the store that it takes the place of, one for each part; else it is of the log."""
 
 
 class Look(NamedTuple):

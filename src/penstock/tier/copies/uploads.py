@@ -132,6 +132,12 @@ class Uploads:
         ]
         return tuple(written), tuple(events)
 
+    def landed(self) -> Iterator[tuple[Written, list[Run]]]:
+        """Yield the objects that are in the store, each with its runs."""
+        for transfer in self._there():
+            assert transfer.built is not None
+            yield Written(transfer.name.object_id, transfer.built.object_bytes), transfer.runs()
+
     def _there(self) -> Iterator[_Transfer]:
         yield from (one for one in self._transfers.values() if one.progress is Progress.THERE)
 

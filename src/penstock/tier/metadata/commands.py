@@ -52,6 +52,8 @@ class Reserve(NamedTuple):
     request_id: int
     """Rises within a tenure."""
     object_count: int
+    is_to_replace: bool = False
+    """Whether they take the place of others, so that there are fewer runs in the end."""
 
 
 class Written(NamedTuple):

@@ -202,7 +202,7 @@ class TierMetadata:
         return answer
 
     def _reserve(self, command: Reserve) -> Answer:
-        if self.run_count >= self._runs_max:
+        if self.run_count >= self._runs_max and not command.is_to_replace:
             return Refused(Reason.FULL)
         count = min(command.object_count, RESERVED_MAX)
         return Reserved(self.objects.reserve(self._prototype(command.tenure), count, self._now_ms))

@@ -244,7 +244,7 @@ class TierReader:
                 for producer_id, first, marker in zip(*notes.aborted[:3], strict=True)
                 if first < end and start <= marker < run.end_offset
             ]
-            if _decided_by(run, notes) >= end:
+            if decided_by(run, notes) >= end:
                 return sorted(dict.fromkeys(found), key=lambda one: one[1])
         return None
 
@@ -256,7 +256,7 @@ class TierReader:
         """
         best, by = 0, None
         async for run, notes in self._notes_from(manifest, offset):
-            decided = min(_decided_by(run, notes), end)
+            decided = min(decided_by(run, notes), end)
             if decided > best:
                 best, by = decided, run
             if best >= end:
@@ -326,7 +326,7 @@ class TierReader:
         return kept
 
 
-def _decided_by(run: Run, notes: Notes) -> int:
+def decided_by(run: Run, notes: Notes) -> int:
     """Return up to where (exclusive) a run decides transactions.
 
     What a run tells of a part that was cut from it is not so: such a one decides nothing.
