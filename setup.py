@@ -23,6 +23,7 @@ MODULES = (
     "record/_batch",
     "record/_columns",
     "record/_encode",
+    "record/_plain",
     "record/_scan",
     "record/_single_frame",
     "record/_walk",
