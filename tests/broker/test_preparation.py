@@ -34,3 +34,20 @@ def test_a_plain_batch_of_too_many_records_is_left_to_a_worker() -> None:
     records = plain(100)
     many = read_header(records)._replace(record_count=RECORDS_HERE_MAX + 1)
     assert prepare_here(records, many, RULES, NOW_MS) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "takes_plain"),
+    [
+        (TopicSettings(), True),
+        (TopicSettings(compression_type="uncompressed"), True),
+        (TopicSettings(compression_type="lz4"), False),
+        (TopicSettings(message_timestamp_type="LogAppendTime"), False),
+        (TopicSettings(cleanup_policy="compact"), False),
+        (TopicSettings(record_validation="header"), False),
+    ],
+)
+def test_a_topic_that_wants_more_of_a_batch_takes_none_as_plain(
+    settings: TopicSettings, takes_plain: bool
+) -> None:
+    assert rules_of(settings).takes_plain is takes_plain

@@ -94,7 +94,7 @@ def test_names_that_no_topic_can_have_are_not_kept(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     for length in (249, 250, 30_000):
         assert send(node, 0, topic="n" * length) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [len(key[0]) for key in node.front.refused_batches._kept] == [249]
+    assert [len(key[0]) for key in node.front.refused_batches.kept] == [249]
 
 
 def test_what_comes_when_enough_members_are_in_step_again_is_told_that_they_were_not(

@@ -153,13 +153,15 @@ class Connection(AnsweringSide):
         part = self._part
         if part is None:
             saved = len(self._saved)
-            at = self._handle_frames(context.buffers.spare_view, saved + nbytes)
-            if not self.is_closed:
-                self._save(at, saved + nbytes)
+            filled = saved + nbytes
+            at = self._handle_frames(context.buffers.spare_view, filled)
+            if (saved or at != filled) and not self.is_closed:
+                self._save(at, filled)
         else:
             part.filled += nbytes
             self._handle_part(part)
-        self._flush()
+        if self._out or self._paused:
+            self._flush()
         if self._paused and (self._paused != PAUSED_TURN or self._part is not None):
             self._read_or_not()  # for a turn, what little it has sent may lie: stopping costs more
         if self._in_flight and not self._flush_is_due and not self.is_closed:
@@ -189,9 +191,11 @@ class Connection(AnsweringSide):
                     break
                 if end > filled:
                     break
-                most = limits.in_flight_max - max(self._in_flight, count)
-                has_more = filled - end > _SIZE_BYTES
-                taken, rest = context.on_run(self, view, at, filled, most) if has_more else (0, at)
+                taken, rest = (
+                    context.on_run(self, view, at, filled, self._takes_now(count))
+                    if filled - end > _SIZE_BYTES
+                    else (0, at)
+                )
                 if not taken:
                     context.on_frame(self, view[at + _SIZE_BYTES : end])
                     taken, rest = 1, end
@@ -212,6 +216,10 @@ class Connection(AnsweringSide):
             context.stats.frames += count
             self.frame_tick = context.tick
         return at
+
+    def _takes_now(self, count: int) -> int:
+        """Return how many requests may be handled together, after `count` of this turn."""
+        return self._context.limits.in_flight_max - max(self._in_flight, count)
 
     def _is_token(self, size: int) -> bool:
         """Whether a frame too short for a request is a bare token."""

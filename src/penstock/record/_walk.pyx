@@ -11,7 +11,6 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from penstock.record._wire cimport bytes_of
 
 cdef enum:
-    SOUND = 0
     LENGTH = 1
     ATTRIBUTES = 2
     TIMESTAMP = 3
@@ -26,16 +25,6 @@ cdef enum:
     REST_OF_BATCH = 12
 
     ALONE_BYTES_MAX = 65536
-    KEYLESS_NAMED_MAX = 100
-    NO_TIMESTAMP = -1
-
-
-cdef struct Walk:
-    int64_t index
-    int64_t oldest
-    int64_t newest
-    int64_t keyless_count
-    int64_t keyless[KEYLESS_NAMED_MAX]
 
 
 cdef inline const uint8_t* read_int32(

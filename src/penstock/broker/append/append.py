@@ -32,7 +32,7 @@ from penstock.record.batch import (
     read_header,
     stamp_log_append_time,
 )
-from penstock.record.compiled import check_batch
+from penstock.record.compiled import CHECK_PLAIN, check_batch
 from penstock.record.errors import BatchTooLarge, InvalidRecord
 from penstock.record.walk import Times
 from penstock.replication.errors import NotMaster
@@ -94,17 +94,15 @@ def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments ar
         member.check_writable()
     if acks == ACKS_ALL:
         member.check_in_step(rules.min_insync_replicas)
-    header = check_batch(records, 0, size)
-    if header.batch_length + 12 != size:
-        raise InvalidRecord("a produce request holds exactly one batch for each partition")
-    if header.attributes & _CONTROL_OR_APPEND_TIME:
-        check_from_client(header)
-    if size > rules.max_message_bytes:
-        raise BatchTooLarge(size, rules.max_message_bytes)
-    ready = _ready(records, header, rules, now_ms, prepared)
-    if ready is None:
-        return None
-    records, header, append_time = ready
+    header, append_time = None, NO_TIMESTAMP
+    if rules.takes_plain and CHECK_PLAIN is not None and size <= rules.max_message_bytes:
+        before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
+        header = CHECK_PLAIN(records, now_ms, before_ms, after_ms)
+    if header is None:
+        ready = _looked_at(records, rules, now_ms, prepared)
+        if ready is None:
+            return None
+        records, header, append_time = ready
     if header.producer_id >= 0 or header.attributes & TRANSACTIONAL:
         check_transaction(hosted, header)
         earlier = _earlier_copy(hosted, header)
@@ -112,7 +110,8 @@ def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments ar
             stats.duplicate_batches += 1
             return earlier.base_offset, append_time
     base_offset = member.log.append(hosted.log, records, header)
-    note_opened(hosted, header)
+    if hosted.guards:
+        note_opened(hosted, header)
     stats.bytes_produced += size
     stats.records_produced += header.record_count
     if hosted.waiters:
@@ -131,6 +130,24 @@ def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | N
     except (OutOfOrderSequence, ProducerFenced):
         hosted.member.check_readable()
         raise
+
+
+def _looked_at(
+    records: memoryview, rules: BatchRules, now_ms: int, prepared: Prepared | None
+) -> tuple[memoryview, BatchHeader, int] | None:
+    """Check a batch step by step: any that is not plain, and those that are to be refused.
+
+    As `_ready`, which is the last step.
+    """
+    size = len(records)
+    header = check_batch(records, 0, size)
+    if header.batch_length + 12 != size:
+        raise InvalidRecord("a produce request holds exactly one batch for each partition")
+    if header.attributes & _CONTROL_OR_APPEND_TIME:
+        check_from_client(header)
+    if size > rules.max_message_bytes:
+        raise BatchTooLarge(size, rules.max_message_bytes)
+    return _ready(records, header, rules, now_ms, prepared)
 
 
 def _ready(

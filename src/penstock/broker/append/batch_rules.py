@@ -39,6 +39,8 @@ class BatchRules(NamedTuple):
     """Whether each record must have a key: the topic is compacted. They are looked at then."""
     bounds: Bounds
     """Largest size of a batch after decompression."""
+    takes_plain: bool
+    """Whether `record/plain.py` checks all that this topic wants checked of a plain batch."""
 
 
 def rules_of(settings: TopicSettings) -> BatchRules:
@@ -50,6 +52,8 @@ def rules_of(settings: TopicSettings) -> BatchRules:
         ZSTD: settings.compression_zstd_level,
     }
     level = levels.get(codec or 0)
+    looks_at_records = settings.record_validation == "all" or settings.is_compacted
+    stores_as_sent = not codec and not settings.is_log_append_time
     return BatchRules(
         max_message_bytes=min(settings.max_message_bytes, MAX_MESSAGE_BYTES_MAX),
         min_insync_replicas=settings.min_insync_replicas,
@@ -59,11 +63,12 @@ def rules_of(settings: TopicSettings) -> BatchRules:
         is_log_append_time=settings.is_log_append_time,
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
-        looks_at_records=settings.record_validation == "all" or settings.is_compacted,
+        looks_at_records=looks_at_records,
         needs_keys=settings.is_compacted,
         bounds=Bounds(
             settings.record_unpacked_bytes_max,
             ratio_max=UNPACKED_RATIO_MAX,
             ratio_free_bytes=UNPACKED_RATIO_FREE_BYTES,
         ),
+        takes_plain=looks_at_records and stores_as_sent and not settings.is_compacted,
     )

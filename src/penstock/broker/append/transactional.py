@@ -130,8 +130,11 @@ def check_transaction(hosted: HostedPartition, header: BatchHeader) -> None:
 
 
 def note_opened(hosted: HostedPartition, header: BatchHeader) -> None:
-    """Keep the number of the transaction that an appended batch is of, if it has opened it."""
-    if not hosted.guards or not header.attributes & TRANSACTIONAL:
+    """Keep the number of the transaction that an appended batch is of, if it has opened it.
+
+    Without guards there is nothing to keep.
+    """
+    if not header.attributes & TRANSACTIONAL:
         return
     guard = hosted.guards.get(header.producer_id)
     if guard is None or guard.number == NO_NUMBER:

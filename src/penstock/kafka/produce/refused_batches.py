@@ -73,11 +73,12 @@ class _Kept(NamedTuple):
 class RefusedBatches:
     """The newest refusal of each producer and partition; the oldest are evicted."""
 
-    __slots__ = ("_clock", "_kept")
+    __slots__ = ("_clock", "kept")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self.kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        """While it is empty there is nothing for `check_first` to check."""
 
     def refuse(
         self, topic: bytes, partition: int, batch: memoryview, error: PlatformError
@@ -96,7 +97,7 @@ class RefusedBatches:
         if refusal.code in _PASSING:
             self._keep(key, _Kept(refusal, epoch, sequence, self._now_ms() + KEPT_MS))
         elif isinstance(error, OutOfOrderSequence):
-            earlier = self._kept.get(key)
+            earlier = self.kept.get(key)
             if earlier is not None and self._explains(earlier, epoch, error):
                 self._keep(key, earlier._replace(base_sequence=sequence))
                 return earlier.refusal
@@ -109,10 +110,10 @@ class RefusedBatches:
 
         Raises OutOfOrderSequence, which `refuse` explains.
         """
-        if not self._kept or len(batch) < _PRODUCER_AT + _PRODUCER.size:
+        if len(batch) < _PRODUCER_AT + _PRODUCER.size:
             return
         producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
-        earlier = self._kept.get((topic, partition, producer_id))
+        earlier = self.kept.get((topic, partition, producer_id))
         if earlier is None or producers.known(producer_id) is not None:
             return
         error = OutOfOrderSequence(producer_id, sequence, earlier.base_sequence)
@@ -128,10 +129,10 @@ class RefusedBatches:
 
     def _keep(self, key: _Key, kept: _Kept) -> None:
         """Keep a refusal; one that another explains expires with that one, to bound the chain."""
-        self._kept[key] = kept
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT_MAX:
-            self._kept.popitem(last=False)
+        self.kept[key] = kept
+        self.kept.move_to_end(key)
+        if len(self.kept) > KEPT_MAX:
+            self.kept.popitem(last=False)
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms()

@@ -200,7 +200,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
             records = memory[records_at:records_end]
             if isinstance(prepared, PlatformError):
                 raise prepared
-            refusals.check_first(topic, partition, records, hosted.log.producers)
+            if refusals.kept:
+                refusals.check_first(topic, partition, records, hosted.log.producers)
             appended_at = append_batch(hosted, records, acks, now_ms, broker.stats, prepared)
         except PlatformError as error:
             has_errors = True
@@ -222,7 +223,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
 
 
 def _wait_ms(timeout_ms: int) -> int:
-    return min(max(timeout_ms, 0), WAIT_MS_MAX)
+    return timeout_ms if 0 <= timeout_ms <= WAIT_MS_MAX else min(max(timeout_ms, 0), WAIT_MS_MAX)
 
 
 def _refuse_all(
