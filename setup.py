@@ -23,11 +23,8 @@ MODULES = (
     "record/_batch",
     "record/_columns",
     "record/_encode",
-<<<<<<< HEAD
     "record/_picked",
-=======
     "record/_plain",
->>>>>>> smallreq
     "record/_scan",
     "record/_single_frame",
     "record/_walk",

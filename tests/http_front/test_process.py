@@ -59,12 +59,7 @@ def test_what_was_handed_out_by_one_that_was_killed_is_settled_at_another(
 ) -> None:
     with HttpProcess(tmp_path / "1", [served[1]]) as first:
         first.produce(topic, {"value": "a", "key": "k"}, {"value": "b", "key": "k"})
-<<<<<<< HEAD
-        (a,) = first.receive(topic, max=1, wait_seconds=20, invisible_seconds=600).receipts
-        (b,) = first.receive(topic, max=1, wait_seconds=20, invisible_seconds=1).receipts
-=======
         a, b = first.receive(topic, wait_seconds=20, invisible_seconds=600).receipts
->>>>>>> strange
         first.kill()
     with HttpProcess(tmp_path / "2", [served[1]]) as second:
         assert second.say("ack", topic, [a]).status == 200
