@@ -35,8 +35,8 @@ MUTANTS = (
         "a batch that claims log append time or to be a marker is plain, if it is not compressed",
         (
             PLAIN,
-            "header.attributes & ~TRANSACTIONAL:\n",
-            "header.attributes & 7:\n",
+            "header.attributes & ~TRANSACTIONAL or",
+            "header.attributes & 7 or",
         ),
         kind=Kind.GUARD,
         near=AT_A_GLANCE,
@@ -99,8 +99,8 @@ MUTANTS = (
         "a plain batch may be larger than its topic takes",
         (
             APPEND,
-            "CHECK_PLAIN is not None and size <= rules.max_message_bytes:\n",
-            "CHECK_PLAIN is not None:\n",
+            "rules.takes_plain and size <= rules.max_message_bytes:\n",
+            "rules.takes_plain:\n",
         ),
         kind=Kind.GUARD,
         near=RULED,
