@@ -1,20 +1,22 @@
 """Plain batches go through in one call, and only those that step by step would go through too."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from penstock.record import batch as batches
+from penstock.record import compiled
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, check_batch
 from penstock.record.build import Record, build_batch
-from penstock.record.compiled import CHECK_PLAIN, CheckPlain
-from penstock.record.plain import PLAIN_BYTES_MAX, check_plain
+from penstock.record.plain import PLAIN_BYTES_MAX, PLAIN_RECORDS_MAX, check_plain
 from penstock.record.walk import INT64_MAX, INT64_MIN, NO_TIMESTAMP, walk_records
 from tests.record.batches import batch, record, simple
 
 NOW_MS = 1_000
 HOUR_MS = 3_600_000
-TWINS = [check_plain] if CHECK_PLAIN is None else [check_plain, CHECK_PLAIN]
+CheckPlain = Callable[[memoryview, int, int, int], BatchHeader | None]
+TWINS: list[CheckPlain] = [check_plain, compiled.check_plain]
 Bounds = tuple[int, int, int]
 
 
@@ -158,6 +160,15 @@ def test_times_are_within_both_bounds_inclusive(
     payload = record(0, b"k", b"v") + record(1, b"k", b"v", second - first)
     data = batch(payload, 2, base_timestamp=first, max_timestamp=max(times))
     assert (looked_at(twin, data, bounds) is not None) is is_plain
+
+
+@pytest.mark.parametrize(
+    ("count", "is_plain"), [(PLAIN_RECORDS_MAX, True), (PLAIN_RECORDS_MAX + 1, False)]
+)
+def test_a_batch_of_many_records_is_left_to_a_closer_look(
+    twin: CheckPlain, count: int, is_plain: bool
+) -> None:
+    assert (looked_at(twin, simple(count)) is not None) is is_plain
 
 
 def test_a_batch_without_times_is_within_any_bounds(twin: CheckPlain) -> None:

@@ -15,6 +15,9 @@ RULED = (
     "tests/broker/test_preparation.py",
 )
 FRAMES = ("tests/net/test_connection.py",)
+FIELDS = ("tests/grpc/test_fields.py", "tests/grpc/test_delivered.py")
+ENCODED, ACKED, READ = "protobuf/fields.py", "grpc/methods/ack_message.py", "record/read.py"
+DELIVERED = "grpc/consuming/delivered.py"
 
 MUTANTS = (
     plant(
@@ -35,8 +38,8 @@ MUTANTS = (
         "a batch that claims log append time or to be a marker is plain, if it is not compressed",
         (
             PLAIN,
-            "header.attributes & ~TRANSACTIONAL:\n",
-            "header.attributes & 7:\n",
+            "header.attributes & ~TRANSACTIONAL or",
+            "header.attributes & 7 or",
         ),
         kind=Kind.GUARD,
         near=AT_A_GLANCE,
@@ -99,8 +102,8 @@ MUTANTS = (
         "a plain batch may be larger than its topic takes",
         (
             APPEND,
-            "CHECK_PLAIN is not None and size <= rules.max_message_bytes:\n",
-            "CHECK_PLAIN is not None:\n",
+            "rules.takes_plain and size <= rules.max_message_bytes:\n",
+            "rules.takes_plain:\n",
         ),
         kind=Kind.GUARD,
         near=RULED,
@@ -116,5 +119,69 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=FRAMES,
+    ),
+    plant(
+        "fields-of-a-text-by-its-characters",
+        AREA,
+        "an empty text or body is left out, as if it were none",
+        (ENCODED, "        elif value is not None:\n", "        elif value:\n"),
+        kind=Kind.RANGE,
+        near=FIELDS,
+    ),
+    plant(
+        "fields-number-as-a-length",
+        AREA,
+        "the tag of a number says that a length follows",
+        (
+            ENCODED,
+            "            add_varint(out, number << 3 | VARINT)\n",
+            "            add_varint(out, number << 3 | VARINT + 2)\n",
+        ),
+        kind=Kind.RANGE,
+        near=FIELDS,
+    ),
+    plant(
+        "outcome-of-the-whole-for-each",
+        AREA,
+        "each acknowledgement is told the outcome of all together",
+        (ACKED, "if one is _OK else encode(one)\n", "if one is _OK else encode(status)\n"),
+        kind=Kind.STALE,
+        near=FIELDS,
+    ),
+    plant(
+        "delivered-time-that-waited-for-none",
+        AREA,
+        "a message that was delayed does not tell for when it was meant",
+        (
+            DELIVERED,
+            "        (11, None if until_ms is None else _time_of(until_ms)),\n",
+            "        (11, None),\n",
+        ),
+        kind=Kind.GUARD,
+        near=("tests/grpc/test_delivered.py", "tests/grpc/test_delays.py"),
+    ),
+    plant(
+        "records-of-falling-offsets",
+        AREA,
+        "a record with the offset of the one before it is read, and given out twice",
+        (
+            READ,
+            "    if not previous < raw.offset_delta <= header.last_offset_delta:\n",
+            "    if not previous <= raw.offset_delta <= header.last_offset_delta:\n",
+        ),
+        kind=Kind.RANGE,
+        near=("tests/record/test_record_at.py",),
+    ),
+    plant(
+        "records-and-what-follows-them",
+        AREA,
+        "bytes behind the last record of a batch are passed over in silence",
+        (
+            READ,
+            "        yield record\n    if at != len(block):\n",
+            "        yield record\n    if at > len(block):\n",
+        ),
+        kind=Kind.GUARD,
+        near=("tests/record/test_build_and_read.py",),
     ),
 )

@@ -152,8 +152,7 @@ class Connection(AnsweringSide):
         self.has_sent = True
         part = self._part
         if part is None:
-            saved = len(self._saved)
-            filled = saved + nbytes
+            filled = (saved := len(self._saved)) + nbytes
             at = self._handle_frames(context.buffers.spare_view, filled)
             if (saved or at != filled) and not self.is_closed:
                 self._save(at, filled)
@@ -191,11 +190,9 @@ class Connection(AnsweringSide):
                     break
                 if end > filled:
                     break
-                taken, rest = (
-                    context.on_run(self, view, at, filled, self._takes_now(count))
-                    if filled - end > _SIZE_BYTES
-                    else (0, at)
-                )
+                has_more = filled - end > _SIZE_BYTES
+                most = limits.in_flight_max - max(self._in_flight, count) if has_more else 0
+                taken, rest = context.on_run(self, view, at, filled, most) if has_more else (0, at)
                 if not taken:
                     context.on_frame(self, view[at + _SIZE_BYTES : end])
                     taken, rest = 1, end
@@ -216,10 +213,6 @@ class Connection(AnsweringSide):
             context.stats.frames += count
             self.frame_tick = context.tick
         return at
-
-    def _takes_now(self, count: int) -> int:
-        """Return how many requests may be handled together, after `count` of this turn."""
-        return self._context.limits.in_flight_max - max(self._in_flight, count)
 
     def _is_token(self, size: int) -> bool:
         """Whether a frame too short for a request is a bare token."""

@@ -27,6 +27,7 @@ cdef enum:
     RECORD_BYTES_MIN = 7
     TRANSACTIONAL = 0x10
     PLAIN_BYTES_MAX = 64 << 10
+    PLAIN_RECORDS_MAX = 200
 
 
 cdef inline bint is_within(int64_t time, int64_t now, int64_t before, int64_t after) noexcept:
@@ -55,6 +56,7 @@ def check_plain(object batch, int64_t now_ms, int64_t before_ms, int64_t after_m
         data[16] != MAGIC
         or attributes & ~TRANSACTIONAL
         or count < 1
+        or count > PLAIN_RECORDS_MAX
         or delta != count - 1
         or <int64_t> count * RECORD_BYTES_MIN > size - HEADER_BYTES
         or (producer_id >= 0 and (epoch < 0 or sequence < 0))

@@ -27,6 +27,14 @@ from penstock.record.compression import READER_BOUNDS, Bounds, decompress
 from penstock.record.errors import CorruptBatch, RecordError, UnreadableBatch, UnsupportedMagic
 from penstock.record.varint import read_varint
 
+try:
+    from penstock.record._record import record_at as _compiled
+except ImportError:  # no C compiler at installation
+    COMPILED = None
+else:
+    COMPILED = _compiled
+"""The twin of `record_at` for records that are as they should be; None of all others."""
+
 INT64_MAX = (1 << 63) - 1
 _LENGTH = Struct(">i")
 _MAGIC_AT = 16
@@ -106,14 +114,37 @@ def iter_records(batch: memoryview, bounds: Bounds = READER_BOUNDS) -> Iterator[
     if header.size_bytes != len(batch):
         raise CorruptBatch(f"batch length {header.batch_length} in {len(batch)} bytes")
     block = open_batch(header, batch, bounds)
-    for raw in iter_raw(header, block):
-        yield DecodedRecord(
-            header.base_offset + raw.offset_delta,
-            record_timestamp(header, raw.timestamp_delta),
-            part(block, raw.key),
-            part(block, raw.value),
-            tuple(read_headers(block, raw.headers_at, raw.end)),
-        )
+    at, previous = 0, -1
+    for _ in range(header.record_count):
+        usual = COMPILED and COMPILED(DecodedRecord, block, at, header, previous)
+        record, previous, at = usual or record_at(block, at, header, previous)
+        yield record
+    if at != len(block):
+        raise CorruptBatch(f"{len(block) - at} bytes follow the last record")
+
+
+def record_at(
+    block: memoryview, at: int, header: BatchHeader, previous: int
+) -> tuple[DecodedRecord, int, int]:
+    """Return the record at byte `at`, its offset delta, and its end.
+
+    `previous` is the offset delta of the record before it, or -1. Raises CorruptBatch.
+    """
+    raw = read_raw(block, at)
+    _check_follows(header, raw, previous)
+    record = DecodedRecord(
+        header.base_offset + raw.offset_delta,
+        record_timestamp(header, raw.timestamp_delta),
+        part(block, raw.key),
+        part(block, raw.value),
+        tuple(read_headers(block, raw.headers_at, raw.end)),
+    )
+    return record, raw.offset_delta, raw.end
+
+
+def _check_follows(header: BatchHeader, raw: RawRecord, previous: int) -> None:
+    if not previous < raw.offset_delta <= header.last_offset_delta:
+        raise CorruptBatch(f"offset delta {raw.offset_delta} after {previous}")
 
 
 def whole_batch(header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
@@ -145,8 +176,7 @@ def iter_raw(header: BatchHeader, block: memoryview) -> Iterator[RawRecord]:
     previous = -1
     for _ in range(header.record_count):
         raw = read_raw(block, at)
-        if not previous < raw.offset_delta <= header.last_offset_delta:
-            raise CorruptBatch(f"offset delta {raw.offset_delta} after {previous}")
+        _check_follows(header, raw, previous)
         previous, at = raw.offset_delta, raw.end
         yield raw
     if at != len(block):

@@ -32,7 +32,7 @@ from penstock.record.batch import (
     read_header,
     stamp_log_append_time,
 )
-from penstock.record.compiled import CHECK_PLAIN, check_batch
+from penstock.record.compiled import check_batch, check_plain
 from penstock.record.errors import BatchTooLarge, InvalidRecord
 from penstock.record.walk import Times
 from penstock.replication.errors import NotMaster
@@ -95,9 +95,9 @@ def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments ar
     if acks == ACKS_ALL:
         member.check_in_step(rules.min_insync_replicas)
     header, append_time = None, NO_TIMESTAMP
-    if rules.takes_plain and CHECK_PLAIN is not None and size <= rules.max_message_bytes:
+    if rules.takes_plain and size <= rules.max_message_bytes:
         before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-        header = CHECK_PLAIN(records, now_ms, before_ms, after_ms)
+        header = check_plain(records, now_ms, before_ms, after_ms)
     if header is None:
         ready = _looked_at(records, rules, now_ms, prepared)
         if ready is None:

@@ -7,7 +7,7 @@
     delivery timestamp                   of a message that was delayed
     receipt, queue, offset, times        where it is, and for how long nobody else gets it
 
-A declared message would cost four times as much (proto/codec.py), and there are thousands a second.
+Declared messages would cost several times as much (protobuf/fields.py).
 A test compares both, field by field.
 
 Source: RocketMQ's proxy `GrpcConverter.buildMessage` (which properties are shown to users: the
@@ -26,7 +26,7 @@ from penstock.grpc.consuming.receipts import write_receipt
 from penstock.grpc.proto.messages import Resource
 from penstock.grpc.statuses import Encoding, MessageType
 from penstock.protobuf.codec import encode
-from penstock.protobuf.wire import LENGTH, VARINT, add_varint
+from penstock.protobuf.compiled import encode_fields
 from penstock.remoting.pop.receipts import number_of
 from penstock.remoting.system_names import (
     DELIVER_MS,
@@ -43,6 +43,7 @@ from penstock.remoting.system_names import (
 from penstock.remoting.wire.message import Host
 
 if TYPE_CHECKING:
+    from penstock.protobuf.fields import Field
     from penstock.remoting.pop.popping import Popped
     from penstock.remoting.pop.records import Seen
 
@@ -51,20 +52,8 @@ _HIDDEN: Final = (KEPT | NOT_KEPT | HEADER_OF.keys()) - _SHOWN
 _TRACE: Final = "TRACE_CONTEXT"
 _TRANSACTION: Final = "__transactionId__"
 _DIGITS_MAX: Final = 18
-_ONE_BYTE: Final = 0x80
-_NUMBERS: Final = 19
-"""Of fields of system properties, which have more than any other message here."""
-
-
-def _heads(number: int) -> tuple[bytes, ...]:
-    """Return what is before a short text, or message, of each length."""
-    head = bytearray()
-    add_varint(head, number << 3 | LENGTH)
-    return tuple(bytes(head) + bytes((size,)) for size in range(_ONE_BYTE))
-
-
-_HEADS: Final = tuple(map(_heads, range(_NUMBERS)))
-"""By the numbers of fields."""
+_KIND_NORMAL, _KIND_FIFO = int(MessageType.NORMAL), int(MessageType.FIFO)
+_KIND_DELAY, _KIND_TRANSACTION = int(MessageType.DELAY), int(MessageType.TRANSACTION)
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
 and a topic may permit Kafka's producers any time."""
@@ -91,73 +80,64 @@ def encoded_messages(popped: Popped, told: Told) -> list[bytes]:
     partition = part.hosted.partition
     number = number_of(part.key, popped.nonce)
     same = _same(told, partition)
-    topic = bytearray()
-    _add(topic, 1, encode(Resource(name=told.topic)))
+    topic = encode(Resource(name=told.topic))
     answers = []
     for seen, count in popped.messages:
         receipt = write_receipt(partition, seen.offset, number)
-        message = bytearray(topic)
-        _add_message(message, seen, count, receipt, same)
-        answer = bytearray()
-        _add(answer, 2, message)
-        answers.append(bytes(answer))
+        message = _encoded(topic, seen, count, receipt, same)
+        answers.append(encode_fields([(2, message)]))
     return answers
 
 
 def _same(told: Told, partition: int) -> bytes:
     """Return the system properties that all messages of an answer have."""
-    out = bytearray()
-    _add_number(out, 5, Encoding.IDENTITY)
-    _add(out, 10, told.store_host.encode())
-    _add_number(out, 13, partition)
-    _add_time(out, 15, told.invisible_ms)
-    return bytes(out)
+    return encode_fields(
+        [
+            (5, int(Encoding.IDENTITY)),
+            (10, told.store_host),
+            (13, partition),
+            (15, _time_of(told.invisible_ms)),
+        ]
+    )
 
 
-def _add_message(out: bytearray, seen: Seen, count: int, receipt: bytes, same: bytes) -> None:
+def _encoded(topic: bytes, seen: Seen, count: int, receipt: bytes, same: bytes) -> bytes:
     mapped = seen.message
     assert mapped is not None, "it is wanted"
     properties = mapped.properties
+    fields: list[Field] = [(1, topic)]
     for name, value in properties.items():
         if name not in _HIDDEN:
-            entry = bytearray()
-            _add(entry, 1, name.encode())
-            _add(entry, 2, value.encode())
-            _add(out, 2, entry)
-    system = bytearray(same)
-    tag, keys = properties.get(TAGS), properties.get(KEYS)
-    group, trace = properties.get(GROUP), properties.get(_TRACE)
-    if tag is not None:
-        _add(system, 1, tag.encode())
-    for key in keys.split() if keys else ():
-        _add(system, 2, key.encode())
-    _add(system, 3, properties.get(UNIQ_KEY, "").encode())
+            fields.append((2, encode_fields([(1, name), (2, value)])))
+    keys = properties.get(KEYS)
     digest = md5(mapped.body, usedforsecurity=False).hexdigest().upper()
-    _add(system, 4, _MD5 + digest.encode())
     until_ms = _time(properties.get(DELIVER_MS))
-    _add_number(system, 6, _kind(properties, until_ms))
-    _add_time(system, 7, min(mapped.born_ms, TIME_MS_MAX))
-    _add(system, 8, _text_of(mapped.born_host))
-    _add_time(system, 9, min(seen.timestamp_ms, TIME_MS_MAX))
-    if until_ms is not None:
-        _add_time(system, 11, until_ms)
-    _add(system, 12, receipt)
-    _add_number(system, 14, seen.offset)
-    _add_number(system, 16, mapped.reconsume_times + count)
-    if group is not None:
-        _add(system, 17, group.encode())
-    if trace is not None:
-        _add(system, 18, trace.encode())
-    _add(out, 3, system)
-    _add(out, 4, mapped.body)
+    system: list[Field] = [] if not keys else [(2, key) for key in keys.split()]
+    system += [
+        (1, properties.get(TAGS)),
+        (3, properties.get(UNIQ_KEY, "")),
+        (4, _MD5 + digest.encode()),
+        (6, _kind(properties, until_ms)),
+        (7, _time_of(min(mapped.born_ms, TIME_MS_MAX))),
+        (8, _text_of(mapped.born_host)),
+        (9, _time_of(min(seen.timestamp_ms, TIME_MS_MAX))),
+        (11, None if until_ms is None else _time_of(until_ms)),
+        (12, receipt),
+        (14, seen.offset),
+        (16, mapped.reconsume_times + count),
+        (17, properties.get(GROUP)),
+        (18, properties.get(_TRACE)),
+    ]
+    fields += [(3, same + encode_fields(system)), (4, mapped.body)]
+    return encode_fields(fields)
 
 
-def _kind(properties: Mapping[str, str], until_ms: int | None) -> MessageType:
+def _kind(properties: Mapping[str, str], until_ms: int | None) -> int:
     if _TRANSACTION in properties:
-        return MessageType.TRANSACTION
+        return _KIND_TRANSACTION
     if until_ms is not None:
-        return MessageType.DELAY
-    return MessageType.NORMAL if GROUP not in properties else MessageType.FIFO
+        return _KIND_DELAY
+    return _KIND_NORMAL if GROUP not in properties else _KIND_FIFO
 
 
 def _time(text: str | None) -> int | None:
@@ -172,34 +152,8 @@ def _text_of(host: Host) -> bytes:
     return f"{ip_address(host.address)}:{host.port}".encode()
 
 
-def _add(out: bytearray, number: int, data: bytes | bytearray) -> None:
-    """Append a field of the type LENGTH."""
-    size = len(data)
-    if size < _ONE_BYTE:
-        out += _HEADS[number][size]
-    else:
-        add_varint(out, number << 3 | LENGTH)
-        add_varint(out, size)
-    out += data
-
-
-def _add_number(out: bytearray, number: int, value: int) -> None:
-    add_varint(out, number << 3 | VARINT)
-    add_varint(out, value)
-
-
-def _add_time(out: bytearray, number: int, ms: int) -> None:
-    """Append a Timestamp, or a Duration: both are seconds and nanoseconds."""
-    _add(out, number, _time_of(ms))
-
-
 @lru_cache(maxsize=256)
 def _time_of(ms: int) -> bytes:
     """Return a time; messages of a batch share many."""
     seconds, rest = divmod(ms, 1_000)
-    time = bytearray()
-    if seconds:
-        _add_number(time, 1, seconds)
-    if rest:
-        _add_number(time, 2, rest * 1_000_000)
-    return bytes(time)
+    return encode_fields([(1, seconds or None), (2, rest * 1_000_000 or None)])

@@ -21,12 +21,11 @@ from penstock.grpc.gate import group_name, popped_topic, topic_name
 from penstock.grpc.proto.messages import (
     AckMessageEntry,
     AckMessageRequest,
-    AckMessageResponse,
-    AckMessageResultEntry,
     Status,
 )
 from penstock.grpc.statuses import Code
-from penstock.protobuf.codec import decode
+from penstock.protobuf.codec import decode, encode
+from penstock.protobuf.compiled import encode_fields
 from penstock.remoting.errors import BadReceipt
 from penstock.remoting.pop.saying import OVER, Said, refusal, tell_shares
 from penstock.shares.answers import Verdict
@@ -35,12 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.broker.partitions import HostedPartition
+    from penstock.protobuf.fields import Field
     from penstock.shares.messages import Answer
     from penstock.shares.state import ShareKey
 
 ENTRIES_MAX: Final = 1_000
 """Of one call; Java's and Python's have one."""
 _OK: Final = Status(code=Code.OK, message="OK")
+_OK_BYTES: Final = encode(_OK)
 
 
 class _Acknowledging:
@@ -104,15 +105,22 @@ class _Acknowledging:
         status = statuses[0]
         if len(codes) > 1:
             status = Status(code=Code.MULTIPLE_RESULTS, message="MULTIPLE_RESULTS")
-        entries = [
-            AckMessageResultEntry(
-                message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=one
-            )
-            for entry, one in zip(self._entries, statuses, strict=True)
-        ]
         if status.code != Code.OK:
             self._call.client.front.refusals[status.code] += 1
-        self._call.reply(AckMessageResponse(status=status, entries=entries))
+        self._call.say_bytes(encoded_outcomes(status, self._entries, statuses))
+        self._call.end()
+
+
+def encoded_outcomes(
+    status: Status, entries: Sequence[AckMessageEntry], statuses: Sequence[Status]
+) -> bytes:
+    """Return an AckMessageResponse with an outcome for each entry; most have the same."""
+    fields: list[Field] = [(1, encode(status))]
+    for entry, one in zip(entries, statuses, strict=True):
+        handle, message_id = entry.receipt_handle or None, entry.message_id or None
+        outcome = _OK_BYTES if one is _OK else encode(one)
+        fields.append((2, encode_fields([(1, message_id), (2, handle), (3, outcome)])))
+    return encode_fields(fields)
 
 
 def _handle(call: Call, message: bytes) -> None:
