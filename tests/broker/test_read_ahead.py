@@ -4,6 +4,7 @@ import errno
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,15 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.runtime.io.disk import FileHandle
 from penstock.storage.commit_log.set_log import Chunk
 from tests.broker.fetches import BATCH, SIZE, counts, create, fetch_from, fill, offsets, request
-from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
+from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient, running_node
 from tests.storage.faulty_disk import FaultyDisk
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[LiveNode]:
+    """One in which nobody reads files but those who fetch: the disk lets so many reads through."""
+    with running_node(tmp_path, "log.scrub_bytes_per_second=0") as node:
+        yield node
 
 
 def read_in_order(client: RawClient) -> None:

@@ -22,6 +22,8 @@ POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
 BATCH_ACK = RequestCode.BATCH_ACK_MESSAGE
 CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
 LONG_MS, SHORT_MS = 600_000, 300
+IN_TIME_MS = 4_000
+"""Long enough to say something of a message before its time is over."""
 
 
 def send(remote: Remote, topic: str, *bodies: str, queue: int = 0, tag: str = "") -> None:

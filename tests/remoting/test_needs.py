@@ -228,8 +228,10 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("needs")
+    # The node asks as well: whether the producer of a half message may still write. Not today.
+    settings = "broker.auto_create_topics=true", "remoting.transaction_first_check_ms=86400000"
     with (
-        running_remoting_node(directory, "broker.auto_create_topics=true") as (node, address),
+        running_remoting_node(directory, *settings) as (node, address),
         closing(Remote(address)) as remote,
     ):
         yield World(node, remote)

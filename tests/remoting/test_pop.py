@@ -60,12 +60,13 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_tells_how_often(
     remote: Remote, topic: str
 ) -> None:
     send(remote, topic, "a", "b")
-    first = pop(remote, topic, invisibleTime=SHORT_MS)
-    assert ack(remote, topic, first.receipts[0]).code == ResponseCode.SUCCESS
+    (first,) = pop(remote, topic, maxMsgNums=1).receipts
+    (second,) = pop(remote, topic, maxMsgNums=1, invisibleTime=SHORT_MS).receipts
+    assert ack(remote, topic, first).code == ResponseCode.SUCCESS
     again = pop(remote, topic)
     assert again.bodies == ["b"]
     assert [one.reconsume_times for one in again.messages] == [1]
-    stale = ack(remote, topic, first.receipts[1])
+    stale = ack(remote, topic, second)
     assert stale.code == ResponseCode.NO_MESSAGE
     assert "invalid receipt handle" in (stale.remark or "")
     assert ack(remote, topic, again.receipts[0]).code == ResponseCode.SUCCESS

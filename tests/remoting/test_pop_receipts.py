@@ -13,9 +13,9 @@ from penstock.remoting.wire.codes import ResponseCode
 from tests.live_node import UNTIL_SECONDS
 from tests.remoting.popping import (
     BATCH_ACK,
+    IN_TIME_MS,
     LONG_MS,
     POP,
-    SHORT_MS,
     Popped,
     ack,
     asked,
@@ -29,10 +29,10 @@ from tests.remoting.served import SET, Remote
 
 def test_the_longer_a_message_is_kept_the_later_it_comes_again(remote: Remote, topic: str) -> None:
     send(remote, topic, "a")
-    first = pop(remote, topic, invisibleTime=SHORT_MS).receipts[0]
+    first = pop(remote, topic, invisibleTime=IN_TIME_MS).receipts[0]
     longer = change(remote, topic, first, LONG_MS)
     assert longer.code == ResponseCode.SUCCESS
-    assert pop(remote, topic, pollTime=10 * SHORT_MS).messages == [], "kept for longer"
+    assert pop(remote, topic, pollTime=IN_TIME_MS + 1_000).messages == [], "kept for longer"
     assert ack(remote, topic, first).code == ResponseCode.NO_MESSAGE, "the receipt is another one"
     assert ack(remote, topic, changed_receipt(longer, first)).code == ResponseCode.SUCCESS
 
@@ -111,9 +111,12 @@ def batch_of(topic: str, receipts: list[Receipt], **fields: object) -> bytes:
 
 def test_many_are_acknowledged_at_once(remote: Remote, topic: str) -> None:
     send(remote, topic, "a", "b", "c")
-    receipts = pop(remote, topic, invisibleTime=SHORT_MS).receipts
+    receipts = pop(remote, topic).receipts
     answer = remote.ask(BATCH_ACK, {}, batch_of(topic, [receipts[0], receipts[2]]))
     assert answer.code == ResponseCode.SUCCESS
+    codes = [change(remote, topic, one, 0).code for one in receipts]
+    over, given_back = ResponseCode.NO_MESSAGE, ResponseCode.SUCCESS
+    assert codes == [over, given_back, over]
     again = pop(remote, topic)
     assert again.bodies == ["b"]
     assert pop(remote, topic, pollTime=0).messages == []
