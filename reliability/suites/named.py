@@ -20,7 +20,11 @@ RECORDS = 20_000
 OF_SUITES: SettingsOf = {
     "broker": {"auto_create_topics": True},
     "log": {"level0_ms": 1000},
-    "access": {"authorizer": "acl", "allow_everyone_if_no_acl_found": True},
+    "access": {
+        "authorizer": "acl",
+        "super_users": ["User:adminplain"],
+        "allow_everyone_if_no_acl_found": True,
+    },
 }
 """Topics are made by their use, as in Kafka by default; compacted ones are cleaned; rules exist."""
 
