@@ -56,10 +56,9 @@ def _fetch_kafka_go(work: Path) -> Path:
 
 def _run_kafka_go(given: Call) -> Outcomes:
     port, login = given.nodes.first.rpartition(":")[2], given.nodes.login_port
-    clients = [one for one in given.source.glob("*_test.go") if one.name != "address_test.go"]
-    replace_in(clients, "9092", port)
-    replace_in(clients, "9093", str(login))
-    replace_in(clients, 'TCP("localhost")', f'TCP("localhost:{port}")')
+    texts = [*given.source.glob("*_test.go"), given.source / "dialer.go"]  # the port by default
+    replace_in(texts, "9092", port)
+    replace_in(texts, "9093", str(login))
     return run_go(given, ["."], env={"KAFKA_VERSION": "3.7.0"}, more=["-mod=mod"])
 
 
