@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import commit
+from harness.node import NodeFailed
 from harness.results import publish
 from reliability import RESULTS
 from reliability.suites.model import Call, Suite, SuiteFailed, Verdict, judge
@@ -36,19 +37,24 @@ def run(suite: Suite, work: Path, only: str, seconds: float) -> tuple[Verdict, d
     with nodes_of(suite, directory) as nodes:
         outcomes = suite.run(Call(source, nodes, only, seconds))
         verdict = judge(outcomes, suite.known)
-        row = {
-            "client": suite.client,
-            "version": suite.version,
-            "nodes": len(nodes.by_id),
-            "passed": verdict.passed,
-            "of": len(outcomes) - len(verdict.left_out),
-            "left_out": len(verdict.left_out),
-            "known": ", ".join(verdict.known),
-            "unexpected": ", ".join([*verdict.unexpected, *verdict.healed]),
-            "tracebacks": tracebacks(nodes),
-            "commit": commit(),
-        }
-    return verdict, row
+        return verdict, row_of(suite, verdict, tracebacks(nodes.logs))
+
+
+def row_of(suite: Suite, verdict: Verdict, found: int) -> dict[str, object]:
+    """Return what is published of a run with as many tracebacks."""
+    bad = [*verdict.known, *verdict.unexpected]
+    return {
+        "client": suite.client,
+        "version": suite.version,
+        "nodes": len(suite.node_ids),
+        "passed": verdict.passed,
+        "of": verdict.passed + len(bad),
+        "left_out": len(verdict.left_out),
+        "known": ", ".join(verdict.known),
+        "unexpected": ", ".join([*verdict.unexpected, *verdict.healed]),
+        "tracebacks": found,
+        "commit": commit(),
+    }
 
 
 def with_others(rows: list[dict[str, object]], path: Path) -> list[dict[str, object]]:
@@ -76,7 +82,7 @@ def main() -> int:
             is_well &= verdict.is_well and not row["tracebacks"]
             for test in verdict.known:
                 print(f"{name}: {test}: {SUITES[name].known[test]}")
-    except SuiteFailed as error:
+    except (SuiteFailed, NodeFailed) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
     finally:

@@ -46,6 +46,11 @@ class Nodes:
         return ",".join(node.bootstrap for node in self.by_id.values())
 
     @property
+    def logs(self) -> list[Path]:
+        """What each node writes."""
+        return [node.log_file for node in self.by_id.values()]
+
+    @property
     def first(self) -> str:
         """Host and port of one node."""
         return next(iter(self.by_id.values())).bootstrap

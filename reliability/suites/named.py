@@ -20,7 +20,11 @@ RECORDS = 20_000
 OF_SUITES: SettingsOf = {
     "broker": {"auto_create_topics": True},
     "log": {"level0_ms": 1000},
-    "access": {"authorizer": "acl", "allow_everyone_if_no_acl_found": True},
+    "access": {
+        "authorizer": "acl",
+        "super_users": ["User:adminplain"],
+        "allow_everyone_if_no_acl_found": True,
+    },
 }
 """Topics are made by their use, as in Kafka by default; compacted ones are cleaned; rules exist."""
 
@@ -52,10 +56,9 @@ def _fetch_kafka_go(work: Path) -> Path:
 
 def _run_kafka_go(given: Call) -> Outcomes:
     port, login = given.nodes.first.rpartition(":")[2], given.nodes.login_port
-    clients = [one for one in given.source.glob("*_test.go") if one.name != "address_test.go"]
-    replace_in(clients, "9092", port)
-    replace_in(clients, "9093", str(login))
-    replace_in(clients, 'TCP("localhost")', f'TCP("localhost:{port}")')
+    texts = [*given.source.glob("*_test.go"), given.source / "dialer.go"]  # the port by default
+    replace_in(texts, "9092", port)
+    replace_in(texts, "9093", str(login))
     return run_go(given, ["."], env={"KAFKA_VERSION": "3.7.0"}, more=["-mod=mod"])
 
 

@@ -1,6 +1,6 @@
 """The nodes that a suite runs against."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from reliability.suites.model import Nodes, Suite
 
 LOGIN = "adminplain:admin-secret"
 """Whom kafka-go's tests come in as on a second port, with PLAIN and without TLS."""
+
+TRACEBACK = "Traceback (most recent call last)"
 
 
 @contextmanager
@@ -47,7 +49,6 @@ def _alone(suite: Suite, directory: Path) -> Iterator[Nodes]:
         yield Nodes({node_id: node}, login_port=port)
 
 
-def tracebacks(nodes: Nodes) -> int:
+def tracebacks(logs: Iterable[Path]) -> int:
     """Count them in the logs of all nodes."""
-    texts = (node.log_file.read_text(errors="replace") for node in nodes.by_id.values())
-    return sum(text.count("Traceback (most recent call last)") for text in texts)
+    return sum(log.read_text(errors="replace").count(TRACEBACK) for log in logs)

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from reliability.suites import c_suite, go_suites, python_suite
-from reliability.suites.__main__ import with_others
+from reliability.suites.__main__ import row_of, with_others
 from reliability.suites.model import Said, SuiteFailed, call, fetched, judge
 from reliability.suites.named import SUITES
+from reliability.suites.nodes import tracebacks
 
 PASSED, FAILED, LEFT_OUT, UNFINISHED = Said.PASSED, Said.FAILED, Said.LEFT_OUT, Said.UNFINISHED
 
@@ -102,6 +103,30 @@ def test_rows_of_clients_that_were_not_run_stay(tmp_path: Path) -> None:
     path.write_text(json.dumps({"rows": [{"client": c, "passed": 0} for c in "bca"]}))
     rows = with_others([{"client": "b", "passed": 1}], path)
     assert [(row["client"], row["passed"]) for row in rows] == [("a", 0), ("b", 1), ("c", 0)]
+
+
+def test_a_row_counts_what_ran_and_not_what_was_left_out() -> None:
+    outcomes = {
+        "a": PASSED,
+        "b": FAILED,
+        "c": UNFINISHED,
+        "d": LEFT_OUT,
+        "e": PASSED,
+        "f": LEFT_OUT,
+    }
+    verdict = judge(outcomes, {"b": "why", "e": "why"})
+    row = row_of(SUITES["franz-go"], verdict, 3)
+    assert (row["passed"], row["of"], row["left_out"], row["tracebacks"]) == (2, 4, 2, 3)
+    assert (row["known"], row["unexpected"], row["nodes"]) == ("b", "c, e", 3)
+
+
+def test_tracebacks_are_counted_in_every_log(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    text = "a line\nTraceback (most recent call last):\n  File\n"
+    one.write_text(text * 2)
+    other.write_bytes(b"\xff" + text.encode())
+    assert tracebacks([one, other]) == 3
+    assert tracebacks([]) == 0
 
 
 def test_a_command_that_fails_or_is_missing_ends_the_suite(tmp_path: Path) -> None:
