@@ -124,7 +124,7 @@ def test_an_example_of_up_gets_ready_and_ends_cleanly(tmp_path, example):
 def test_the_example_of_node_starts_one_by_its_settings(tmp_path):
     port = free_port()
     (tmp_path / "data").mkdir()
-    settings = {
+    settings: dict[str, dict[str, object]] = {
         "node": {"port": port, "metrics_port": 0, "data_directories": [str(tmp_path / "data")]},
         "log": {"segment_bytes": 1048576, "reserve_bytes": 0},
     }
@@ -139,7 +139,7 @@ def test_the_example_of_controller_starts_one_by_its_settings(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "secret").touch(0o600)
     (tmp_path / "secret").write_text("s" * 64)
-    settings = {
+    settings: dict[str, dict[str, object]] = {
         "node": {
             "broker_id": 1,
             "cluster_id": new_cluster_id(),
