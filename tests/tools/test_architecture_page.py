@@ -35,6 +35,18 @@ def test_every_hop_names_a_function_that_stands_in_its_file() -> None:
         assert not owner or re.search(rf"class {owner}\b", code), (file, name)
 
 
+def test_the_half_hour_names_functions_and_a_test_that_are_there() -> None:
+    (text,) = (text for title, text in SECTIONS.items() if title.startswith("Half an hour"))
+    rows = re.findall(r"^\| `([a-z_/]+\.py)`(.*?) \|", text, re.MULTILINE)
+    assert len(rows) >= 5
+    for file, names in rows:
+        code = ((ROOT if file.startswith("tests/") else SOURCE) / file).read_text()
+        for name in re.findall(r"`([\w.]+)`", names):
+            assert f"def {name.rpartition('.')[2]}(" in code, (file, name)
+    (file, wanted) = re.findall(r"pytest (\S+) -q -k (\w+)", text)[0]
+    assert f"def {wanted}" in (ROOT / file).read_text()
+
+
 def test_every_file_and_package_the_page_names_exists() -> None:
     for file in re.findall(r"`((?:[a-z]+/)+[a-z_]+\.py)`", PAGE):
         base = ROOT if file.startswith("tests/") else SOURCE

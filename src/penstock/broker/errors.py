@@ -136,7 +136,9 @@ class NoAuthoriser(BrokerError):
     """Rules can be neither seen nor changed where nobody goes by them."""
 
     def __init__(self) -> None:
-        super().__init__("No Authorizer is configured. (access.authorizer is off)")
+        super().__init__(
+            "No Authorizer is configured. (access.authorizer is off: set it to acl on each node)"
+        )
 
 
 class OffsetNotAvailable(BrokerError):

@@ -18,7 +18,12 @@ EXAMPLES = {
     "controller transfer": ("penstock controller transfer 2",),
     "controller add": ("penstock controller add 4 10.0.0.4:9093",),
     "controller remove": ("penstock controller remove 4",),
-    "up": ("penstock up", "penstock up --nodes 3 --data /tmp/cluster --port 19092"),
+    "up": (
+        "penstock up",
+        "penstock up --nodes 3 --data /tmp/cluster --port 19092",
+        "penstock up --secure",
+        "penstock up --rocketmq",
+    ),
     "doctor": ("penstock doctor", "penstock doctor --config /etc/penstock/node.toml -o json"),
     "cluster": ("penstock cluster status",),
     "cluster status": ("penstock cluster status", "penstock cluster status -o json"),

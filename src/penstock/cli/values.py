@@ -3,6 +3,7 @@
 Values that no cluster can have are rejected before a broker is asked, naming the argument.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,10 +35,17 @@ def named(value: Names) -> Names:
 
 
 def directory(text: str | Path) -> Path:
-    """Return the path. Raises BadParameter for an empty text, which Path would take as `.`."""
+    """Return the path, of which there may be nothing yet.
+
+    Raises BadParameter for a file, and for an empty text, which Path would take as `.`.
+    """
     if not str(text):
         raise typer.BadParameter("it is empty; write . for this directory")
-    return Path(text)
+    path = Path(text)
+    with suppress(OSError):  # what can not be looked at is told by whoever uses it
+        if path.exists() and not path.is_dir():
+            raise typer.BadParameter(f"{path} is no directory")
+    return path
 
 
 def quoted(text: str) -> str:

@@ -34,6 +34,13 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
+RESOURCE_NAMES = {
+    TOPIC_RESOURCE: "topic",
+    BROKER_RESOURCE: "broker",
+    METRICS_RESOURCE: "client-metrics",
+    GROUP_RESOURCE: "group",
+}
+"""As they are written on a command line."""
 ALL_BROKERS = ""
 """As the name of a broker resource: what is set for all brokers."""
 BROKER_DEFAULT = -1
@@ -326,8 +333,9 @@ def _check_topic(code: int, what: str, message: str | None) -> None:
 
 
 def _check_resource(result: Any, resource: int, name: str) -> None:
-    kind = "broker " if resource == BROKER_RESOURCE else ""
-    _check_topic(result.error_code, f"configuration of {kind}{name}", result.error_message)
+    named = name or "default"  # those of all brokers have no name
+    what = f"configuration of {RESOURCE_NAMES[resource]} {named}"
+    _check_topic(result.error_code, what, result.error_message)
 
 
 def _partitions(answer: Any) -> list[Any]:

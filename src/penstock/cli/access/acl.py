@@ -209,6 +209,8 @@ def propose(
         return
     for line in lines(uses):
         print(line)
+    if not uses:
+        note(f"the audit saw nothing that {principal or 'anybody'} was permitted since {start}")
 
 
 def _rule(use: "Use") -> "Rule":

@@ -100,7 +100,9 @@ def delete(
 def _password(path: Path | None) -> str:
     """Return the password: never an argument, which everybody on the machine could read."""
     if path is not None and str(path) != "-":
-        text = path.read_text()
+        from penstock.node.access.files import read_private
+
+        text = read_private("--password-file", str(path))
     elif sys.stdin.isatty():
         text = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     else:

@@ -43,13 +43,17 @@ StoreOption = Annotated[
 @contextmanager
 def opened(place: str, store: list[str] | None, *, may_be_new: bool) -> Iterator["Ledger"]:
     """Yield the ledger of an archive, not read yet. Raises ConfigError, NoArchive."""
+    from penstock.archive.errors import NoArchive
     from penstock.archive.ledger import Ledger
 
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"archives need {missing[0]}: pip install 'penstock[archive]'")
     with _files(place, store or [], may_be_new=may_be_new) as files:
-        yield Ledger(files)
+        try:
+            yield Ledger(files)
+        except NoArchive:
+            raise NoArchive(f"{place} holds no archive: {_made_by(place)}") from None
 
 
 def _files(place: str, store: list[str], *, may_be_new: bool) -> "ArchiveFiles":
@@ -67,12 +71,17 @@ def _files(place: str, store: list[str], *, may_be_new: bool) -> "ArchiveFiles":
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{place} is no directory")
     if not path.exists() and not may_be_new:
-        raise NoArchive(f"{place} does not exist: penstock archive run TOPIC --to {place} makes it")
+        raise NoArchive(f"{place} does not exist: {_made_by(place)}")
     return ArchiveFiles(open_directory(path), path)
+
+
+def _made_by(place: str) -> str:
+    return f"penstock archive run TOPIC --to {place} makes it"
 
 
 def _bucket(place: str, keys: dict[str, str]) -> "ArchiveFiles":
     from penstock.archive.files import ArchiveFiles
+    from penstock.node.access.files import read_private
     from penstock.runtime.io.object_store import S3Settings, open_s3
 
     for name in ("endpoint", "access-key-id", "secret-key-file"):
@@ -81,7 +90,7 @@ def _bucket(place: str, keys: dict[str, str]) -> "ArchiveFiles":
     parts = urlsplit(place)
     if not parts.netloc:
         raise ConfigError(f"{place} names no bucket: write s3://BUCKET/PREFIX")
-    secret = Path(keys["secret-key-file"]).read_text(encoding="utf-8").strip()
+    secret = read_private("--store secret-key-file", keys["secret-key-file"]).strip()
     settings = S3Settings(
         bucket=parts.netloc,
         endpoint=keys["endpoint"],

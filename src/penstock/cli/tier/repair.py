@@ -17,6 +17,7 @@ from penstock.cli.values import SECONDS_MAX
 
 if TYPE_CHECKING:
     from penstock.base.ids import TopicId
+    from penstock.client.admin import Admin
     from penstock.client.cluster import Cluster
     from penstock.tier.config import TierConfig
     from penstock.tier.metadata.state import TierMetadata
@@ -180,7 +181,7 @@ def _books(cluster: "Cluster", cluster_id: bytes, tier: "TierConfig") -> "dict[i
     from penstock.tier.service.loading import TierLoader
 
     admin = Admin(cluster)
-    numbers = range(len(admin.describe_topic(TIER_STATE_TOPIC).partitions))
+    numbers = _numbers(admin)
     starts = admin.list_offsets(TIER_STATE_TOPIC, EARLIEST, list(numbers))
     ends = admin.list_offsets(TIER_STATE_TOPIC, LATEST, list(numbers))
     loaders = {
@@ -200,6 +201,23 @@ def _books(cluster: "Cluster", cluster_id: bytes, tier: "TierConfig") -> "dict[i
             )
         )
     return dict(pair for loader in loaders.values() for pair in _book(loader))
+
+
+def _numbers(admin: "Admin") -> range:
+    """Return the partitions of the tier's topic.
+
+    Raises CommandFailed without it. Whoever may not see it must not take the store for unused.
+    """
+    from penstock.client.errors import TopicNotFound
+    from penstock.controller.commands.topic_names import TIER_STATE_TOPIC
+
+    try:
+        return range(len(admin.describe_topic(TIER_STATE_TOPIC).partitions))
+    except TopicNotFound:
+        raise CommandFailed(
+            "there is nothing to compare the store with: no topic was copied into it yet"
+            f" (remote.storage.enable), or you may not see {TIER_STATE_TOPIC}"
+        ) from None
 
 
 def _book(loader: "TierLoader") -> "list[tuple[int, TierMetadata]]":

@@ -117,7 +117,10 @@ def open_directory(path: Path) -> "DirectoryStore":
     _require()
     from obstore.store import LocalStore  # noqa: PLC0415  as above
 
-    return DirectoryStore(LocalStore(path, mkdir=True), path)
+    try:
+        return DirectoryStore(LocalStore(path, mkdir=True), path)
+    except OSError as error:
+        raise ConfigError(f"{path} can not be made a directory: {error}") from error
 
 
 def _require() -> None:
