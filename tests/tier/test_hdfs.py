@@ -1,4 +1,7 @@
-"""HDFS keeps the contract of stores; nothing half-written has a name, and a delete ends puts."""
+"""HDFS keeps the contract of stores; nothing half-written has a name, and a delete ends puts.
+
+What is not marked `compat` runs on names in memory as well, without Java.
+"""
 
 import asyncio
 import gc
@@ -6,7 +9,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,20 +26,33 @@ from penstock.tier.errors import (
 )
 from penstock.tier.hdfs_place import HdfsPlace
 from penstock.tier.port import Plain
+from tests.tier.modelled_hdfs import File, ModelledHdfs, Writer
 from tests.tier.store_contract import StoreContract, listed, run
 
-pytestmark = pytest.mark.compat
 CALL_MS = 120_000
 MIB = 1 << 20
 
 
+Server = HdfsServer | ModelledHdfs
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
     reason = hdfs_server.why_not()
     if reason is not None:
         pytest.skip(reason)
     with HdfsServer(tmp_path_factory.mktemp("hdfs")) as server:
         yield server
+
+
+@pytest.fixture(params=["modelled", pytest.param("hadoop", marks=pytest.mark.compat)])
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Names in memory, and a real NameNode with a DataNode: they do the same."""
+    if request.param == "hadoop":
+        return cast("HdfsServer", request.getfixturevalue("hadoop"))
+    modelled = ModelledHdfs()
+    monkeypatch.setattr(hdfs_store, "_client", lambda *_: modelled)
+    return modelled
 
 
 @pytest.fixture
@@ -46,11 +62,11 @@ def directory(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store(server: HdfsServer, directory: str) -> HdfsStore:
+def store(server: Server, directory: str) -> HdfsStore:
     return store_of(server, directory)
 
 
-def store_of(server: HdfsServer, directory: str) -> HdfsStore:
+def store_of(server: Server, directory: str) -> HdfsStore:
     return open_hdfs(HdfsSettings(place=server.place(directory), call_ms=CALL_MS))
 
 
@@ -102,7 +118,7 @@ def test_what_is_being_put_has_no_name_and_is_in_no_list(store: HdfsStore, direc
 
 
 def test_who_deletes_a_name_ends_the_put_of_it_that_is_under_way(
-    server: HdfsServer, store: HdfsStore, directory: str
+    server: Server, store: HdfsStore, directory: str
 ) -> None:
     other = store_of(server, directory)
 
@@ -121,8 +137,34 @@ def test_who_deletes_a_name_ends_the_put_of_it_that_is_under_way(
     run(work())
 
 
+def test_a_put_that_gets_its_name_amid_a_delete_is_deleted_or_fails(
+    server: Server, store: HdfsStore, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the put does between two requests of the delete, it leaves nothing."""
+    slow = Slow()
+
+    async def work() -> None:
+        put = asyncio.create_task(store.put_large("a/one", slow.parts()))
+        await slow.has_begun.wait()
+        other = store_of(server, directory)
+        take = other._take
+
+        async def take_and_let_the_put_go_on(*words: str, recursive: bool) -> None:
+            await take(*words, recursive=recursive)
+            slow.goes_on.set()
+            await asyncio.wait([put])
+
+        monkeypatch.setattr(other, "_take", take_and_let_the_put_go_on)
+        await other.delete(["a/one"])
+        with pytest.raises(StoreUnavailable):
+            await put
+        assert await listed(other, "a") == {}
+
+    run(work())
+
+
 def test_a_directory_that_somebody_else_has_deleted_is_not_made_again_by_the_next_put(
-    server: HdfsServer, store: HdfsStore, directory: str
+    server: Server, store: HdfsStore, directory: str
 ) -> None:
     """A master that was deposed goes on: its directory is gone with the last of its objects."""
     new = store_of(server, directory)
@@ -155,7 +197,7 @@ def test_a_directory_that_this_process_has_emptied_is_made_again(
 
 
 def test_deleting_takes_what_a_dying_put_has_left(
-    server: HdfsServer, store: HdfsStore, directory: str
+    server: Server, store: HdfsStore, directory: str
 ) -> None:
     async def work() -> None:
         slow = Slow()
@@ -184,11 +226,13 @@ def test_a_put_that_fails_leaves_nothing(store: HdfsStore, directory: str) -> No
     run(work())
 
 
+@pytest.mark.compat
 def test_every_block_is_synced_before_the_next_one_begins(
-    store: HdfsStore, monkeypatch: pytest.MonkeyPatch
+    hadoop: HdfsServer, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import hdfs_native
 
+    store = store_of(hadoop, directory)
     monkeypatch.setattr(hdfs_store, "BLOCK_BYTES", MIB)
     synced: list[int] = []
     written = 0
@@ -217,6 +261,45 @@ def test_every_block_is_synced_before_the_next_one_begins(
 
     run(work())
     assert synced == [MIB, 2 * MIB, len(data)]
+
+
+def test_a_file_that_is_shorter_than_what_was_written_gets_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modelled = ModelledHdfs()
+    monkeypatch.setattr(hdfs_store, "_client", lambda *_: modelled)
+
+    async def lose(*_: object) -> int:
+        return 1
+
+    monkeypatch.setattr(Writer, "write", lose)
+
+    async def work() -> None:
+        with pytest.raises(StoreUnavailable, match="0 of 3 bytes"):
+            await store_of(modelled, "/x").put("a/one", [b"one"])
+
+    run(work())
+    assert not any(path.startswith("/x/a/one") for path in modelled.files)
+
+
+@pytest.mark.parametrize("size", [0, 1, MIB, MIB + 1, 3 * MIB])
+def test_all_bytes_of_a_put_are_on_disks_when_it_is_answered(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    modelled = ModelledHdfs()
+    monkeypatch.setattr(hdfs_store, "_client", lambda *_: modelled)
+    monkeypatch.setattr(hdfs_store, "BLOCK_BYTES", MIB)
+
+    async def parts() -> AsyncIterator[Buffer]:
+        for at in range(0, size, 300_001):
+            yield bytes(min(300_001, size - at))
+
+    async def work() -> File:
+        await store_of(modelled, "/x").put_large("a/one", parts())
+        return await modelled.get_file_info("/x/a/one")
+
+    found = run(work())
+    assert (found.synced_bytes, found.length) == (size, size)
 
 
 @pytest.mark.parametrize("size", [0, 1, 256 << 10, MIB])
@@ -286,8 +369,9 @@ def test_a_directory_and_a_file_are_told_apart(store: HdfsStore) -> None:
     run(work())
 
 
-def test_the_group_may_read_and_others_may_not(server: HdfsServer, directory: str) -> None:
-    store = store_of(server, directory)
+@pytest.mark.compat
+def test_the_group_may_read_and_others_may_not(hadoop: HdfsServer, directory: str) -> None:
+    store = store_of(hadoop, directory)
 
     async def work() -> None:
         await store.put("a/one", [b"x"])
@@ -298,13 +382,16 @@ def test_the_group_may_read_and_others_may_not(server: HdfsServer, directory: st
     run(work())
 
 
+@pytest.mark.compat
 def test_a_user_without_permission_is_refused_by_name(
-    server: HdfsServer, store: HdfsStore, directory: str, monkeypatch: pytest.MonkeyPatch
+    hadoop: HdfsServer, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = store_of(hadoop, directory)
+
     async def work() -> None:
         await store.put("a/one", [b"x"])
         monkeypatch.setenv(hdfs_store.USER_VARIABLE, "")
-        settings = HdfsSettings(place=server.place(directory), user="stranger", call_ms=CALL_MS)
+        settings = HdfsSettings(place=hadoop.place(directory), user="stranger", call_ms=CALL_MS)
         stranger = open_hdfs(settings)
         for asking in (
             stranger.put("a/two", [b"x"]),
@@ -319,14 +406,16 @@ def test_a_user_without_permission_is_refused_by_name(
     run(work())
 
 
-def test_a_damaged_block_is_never_given(server: HdfsServer, store: HdfsStore) -> None:
-    before = set(server.blocks())
+@pytest.mark.compat
+def test_a_damaged_block_is_never_given(hadoop: HdfsServer, directory: str) -> None:
+    store = store_of(hadoop, directory)
+    before = set(hadoop.blocks())
 
     async def put() -> None:
         await store.put("a/one", [bytes(1000)])
 
     run(put())
-    (block,) = set(server.blocks()) - before
+    (block,) = set(hadoop.blocks()) - before
     block.write_bytes(bytes(999) + b"\1")
 
     async def read() -> None:
@@ -336,12 +425,13 @@ def test_a_damaged_block_is_never_given(server: HdfsServer, store: HdfsStore) ->
     run(read())
 
 
-def test_of_several_name_nodes_one_that_serves_is_found(server: HdfsServer, directory: str) -> None:
+@pytest.mark.compat
+def test_of_several_name_nodes_one_that_serves_is_found(hadoop: HdfsServer, directory: str) -> None:
     """The first does not listen, the second listens and never answers."""
 
     silent = socket.create_server(("127.0.0.1", 0))
     where = f"127.0.0.1:{silent.getsockname()[1]}"
-    place = HdfsPlace(("127.0.0.1:1", where, server.address), directory)
+    place = HdfsPlace(("127.0.0.1:1", where, hadoop.address), directory)
 
     async def work() -> None:
         store = open_hdfs(HdfsSettings(place=place, call_ms=500))
@@ -356,13 +446,14 @@ def test_of_several_name_nodes_one_that_serves_is_found(server: HdfsServer, dire
         run(work())
 
 
+@pytest.mark.compat
 def test_stores_of_one_place_share_the_threads_of_the_library_which_outlive_them(
-    server: HdfsServer, directory: str
+    hadoop: HdfsServer, directory: str
 ) -> None:
     """A client that is dropped just behind an answer has stopped the whole process."""
 
     async def work() -> None:
-        store = store_of(server, directory)
+        store = store_of(hadoop, directory)
         await store.put("a/one", [b"x"])
 
     run(work())

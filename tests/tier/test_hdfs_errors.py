@@ -10,7 +10,7 @@ from harness.name_node import NameNode, Status
 from harness.waiting import UNTIL_SECONDS
 from penstock.base.errors import ConfigError
 from penstock.runtime.io import hdfs_store
-from penstock.runtime.io.hdfs_store import HdfsSettings, open_hdfs
+from penstock.runtime.io.hdfs_store import HdfsSettings, HdfsStore, open_hdfs
 from penstock.tier.errors import (
     CredentialsRefused,
     ObjectNotFound,
@@ -105,6 +105,48 @@ def test_a_name_node_that_is_not_there_is_told_and_no_panic_of_the_library(
     with pytest.raises(StoreUnavailable, match="refused"):
         run(CALLS[call](open_hdfs(settings_of("127.0.0.1:1"))))
     assert "panicked" not in capfd.readouterr().err
+
+
+def test_behind_a_silent_name_node_the_next_request_begins_with_another() -> None:
+    with (
+        NameNode(Status.SILENT) as silent,
+        NameNode(Status.ERROR, "java.io.IOException", "the other") as other,
+    ):
+        place = HdfsPlace((silent.address, other.address), "/x")
+        store = open_hdfs(HdfsSettings(place=place, call_ms=1_000))
+        with pytest.raises(StoreUnavailable, match="no answer within"):
+            run(store.look("a/one"))
+        store = open_hdfs(HdfsSettings(place=store_place(store), call_ms=120_000))
+        with pytest.raises(StoreUnavailable, match="the other"):
+            run(store.look("a/one"))
+        assert silent.call_count == 1
+
+
+def store_place(store: HdfsStore) -> HdfsPlace:
+    """Return the place of a store, with its NameNodes as it asks them now."""
+    return HdfsPlace(store._name_nodes, store._directory)
+
+
+def test_behind_a_standby_name_node_another_is_asked_by_the_same_request() -> None:
+    with (
+        NameNode(Status.ERROR, "org.apache.hadoop.ipc.StandbyException", "not active") as first,
+        NameNode(Status.ERROR, "java.io.IOException", "the active one") as active,
+    ):
+        place = HdfsPlace((first.address, active.address), "/x")
+        with pytest.raises(StoreUnavailable, match="the active one"):
+            run(open_hdfs(HdfsSettings(place=place, call_ms=120_000)).look("a/one"))
+
+
+def test_stores_of_one_place_and_user_share_a_client_and_others_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None is dropped: that may stop the process."""
+    monkeypatch.setenv(hdfs_store.USER_VARIABLE, "one")
+    first = open_hdfs(settings_of("127.0.0.1:1"))._opened()
+    assert open_hdfs(settings_of("127.0.0.1:1"))._opened() is first
+    assert open_hdfs(settings_of("127.0.0.1:2"))._opened() is not first
+    monkeypatch.setenv(hdfs_store.USER_VARIABLE, "two")
+    assert open_hdfs(settings_of("127.0.0.1:1"))._opened() is not first
 
 
 def test_names_that_are_gone_are_no_error_whoever_says_so() -> None:
