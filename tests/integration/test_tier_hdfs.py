@@ -21,7 +21,7 @@ from tests.integration.test_tier import COUNT, TOPIC, is_copied, numbers_read, p
 from tests.integration.test_tier import settings as tier_settings
 from tests.integration.test_tier_reads import FREED, is_freed
 
-pytestmark = [pytest.mark.process, pytest.mark.compat]
+pytestmark = [pytest.mark.process, pytest.mark.compat, pytest.mark.timeout(900)]
 
 DIRECTORY = "/warehouse/penstock"
 CALL_MS = 120_000
@@ -146,7 +146,7 @@ def test_safe_mode_and_a_full_directory_are_told_by_name_and_end_by_themselves(
     check_all_is_there(server, node, values)
 
 
-def test_a_name_node_that_stands_still_and_one_that_is_away_lose_nothing(
+def test_a_name_node_that_stands_still_is_told_and_nothing_is_lost(
     server: HdfsServer, node: NodeProcess
 ) -> None:
     values = produce(node, TOPIC, 0, COUNT)
@@ -157,10 +157,16 @@ def test_a_name_node_that_stands_still_and_one_that_is_away_lose_nothing(
         until(partial(tells, node, "no answer within 30000 ms"), node, 1.0)
     finally:
         server.go_on()
-    until(partial(is_freed, node, len(values)), node)
+    check_all_is_there(server, node, values)
 
+
+def test_what_was_put_is_there_when_hdfs_was_killed_and_started_again(
+    server: HdfsServer, node: NodeProcess
+) -> None:
+    values = produce(node, TOPIC, 0, COUNT)
+    until(partial(is_copied, node), node)
     server.stop()
-    values += produce(node, TOPIC, 2 * COUNT, COUNT)
+    values += produce(node, TOPIC, COUNT, COUNT)
     until(partial(tells, node, "refused"), node, 1.0)
     server.start()
     check_all_is_there(server, node, values)

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.process,
     pytest.mark.compat,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
 
@@ -59,5 +59,5 @@ def test_history_comes_from_hdfs_for_whom_it_lets_read(
 @pytest.mark.parametrize("url", ["hdfs://warehouse", "viewfs://warehouse/x"])
 def test_what_is_no_place_is_refused_by_name(node: NodeProcess, url: str) -> None:
     filled(node, rounds=1)
-    with pytest.raises(HistoryUnreadable, match="write hdfs://|tierUrl is"):
+    with pytest.raises(HistoryUnreadable, match=r"write hdfs://|tierUrl is"):
         read(node, tier="required", tierUrl=url)

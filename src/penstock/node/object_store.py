@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.runtime.io.hdfs_store import HdfsSettings, open_hdfs
 from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
 from penstock.tier.config import TierConfig
 from penstock.tier.hdfs_place import hdfs_place
@@ -24,10 +23,19 @@ def open_store(config: TierConfig) -> ObjectStore:
         case "file":
             return open_directory(Path(place.path))
         case "hdfs":
-            where = hdfs_place(place, config.endpoint)
-            return open_hdfs(HdfsSettings(place=where, user=config.user))
+            return _open_hdfs(config)
         case _:
             return _open_bucket(config)
+
+
+def _open_hdfs(config: TierConfig) -> ObjectStore:
+    from penstock.runtime.io.hdfs_store import (  # noqa: PLC0415  few nodes have it
+        HdfsSettings,
+        open_hdfs,
+    )
+
+    where = hdfs_place(config.place(), config.endpoint)
+    return open_hdfs(HdfsSettings(place=where, user=config.user))
 
 
 def _open_bucket(config: TierConfig) -> ObjectStore:

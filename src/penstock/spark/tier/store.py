@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 
 from penstock.base.errors import ConfigError
 from penstock.client.tier import StorePlace
-from penstock.runtime.io.hdfs_store import HdfsSettings, open_hdfs
 from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
 from penstock.spark.tier.options import TierOptions
-from penstock.tier.hdfs_place import hdfs_place
+from penstock.tier.hdfs_place import HdfsPlace, hdfs_place
 from penstock.tier.port import ObjectStore
 from penstock.tier.read.reader import TierReader
 
@@ -39,7 +38,7 @@ def open_store(told: StorePlace, options: TierOptions) -> ObjectStore:
             raise ConfigError(f"there is no directory {url.path} here")
         return open_directory(Path(url.path))
     if url.scheme == "hdfs":
-        return open_hdfs(HdfsSettings(place=hdfs_place(url, options.endpoint or told.endpoint)))
+        return _open_hdfs(hdfs_place(url, options.endpoint or told.endpoint))
     if url.scheme != "s3" or not url.netloc:
         text = options.url or told.url
         raise ConfigError(
@@ -57,6 +56,15 @@ def open_store(told: StorePlace, options: TierOptions) -> ObjectStore:
             prefix=url.path.strip("/"),
         )
     )
+
+
+def _open_hdfs(place: HdfsPlace) -> ObjectStore:
+    from penstock.runtime.io.hdfs_store import (  # noqa: PLC0415  few jobs have it
+        HdfsSettings,
+        open_hdfs,
+    )
+
+    return open_hdfs(HdfsSettings(place=place))
 
 
 def _credentials(options: TierOptions) -> tuple[str, str]:
