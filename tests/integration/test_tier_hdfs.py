@@ -126,6 +126,8 @@ def test_a_node_that_is_killed_amid_a_put_goes_on_and_leaves_nothing_half_writte
     check_all_is_there(server, node, values)
     until(lambda: metric(node, "penstock_tier_leaving_objects") == 0, node)
     until(lambda: not putting(server), node, 1.0)
+    code, text = run_penstock("tier", "verify", "--config", str(node.config))
+    assert (code, "whole" in text) == (0, True), text
 
 
 def test_safe_mode_and_a_full_directory_are_told_by_name_and_end_by_themselves(
