@@ -25,9 +25,14 @@ from tidy import Finding, Source, read_sources
 
 RULE = "an error's type or field decides, not its text"
 EXCEPTIONS = frozenset(
-    {"src/penstock/record/compression.py", "src/penstock/runtime/io/object_store.py"}
+    {
+        "src/penstock/record/compression.py",
+        "src/penstock/runtime/io/hdfs_errors.py",
+        "src/penstock/runtime/io/object_store.py",
+    }
 )
-"""The codecs tell a full buffer from damage by text alone, and obstore what a store answered."""
+"""The codecs tell a full buffer from damage by text alone, obstore and hdfs-native what a store
+answered."""
 
 PARAMETERS = frozenset({"error", "exception", "failure"})
 TEXT_FIELDS = frozenset({"args", "message", "msg", "reason", "strerror", "text"})

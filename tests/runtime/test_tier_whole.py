@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import s3_server
+from harness import hdfs_server, s3_server
+from harness.hdfs_server import HdfsServer
 from harness.log_world import DIRECTORY
 from harness.s3_server import S3Server
 from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.runtime.io.disk import FileDisk
+from penstock.runtime.io.hdfs_store import HdfsSettings, open_hdfs
 from penstock.runtime.io.object_store import open_directory, open_s3
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
@@ -57,10 +59,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.compat)])
+@pytest.fixture(scope="module")
+def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    reason = hdfs_server.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with HdfsServer(tmp_path_factory.mktemp("hdfs")) as server:
+        yield server
+
+
+@pytest.fixture(
+    params=[
+        "directory",
+        pytest.param("s3", marks=pytest.mark.compat),
+        pytest.param("hdfs", marks=pytest.mark.compat),
+    ]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "directory":
         return open_directory(tmp_path / "tier")
+    if request.param == "hdfs":
+        place = request.getfixturevalue("hadoop").place(f"/{tmp_path.name}/store")
+        return open_hdfs(HdfsSettings(place=place, call_ms=120_000))
     return open_s3(settings_of(request.getfixturevalue("server").endpoint, "whole/level"))
 
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.node.settings.settings import load_settings
 from penstock.tier.config import TierConfig
+from penstock.tier.hdfs_place import hdfs_place
 
 S3: dict[str, Any] = {
     "url": "s3://bucket/some/prefix",
@@ -30,8 +31,57 @@ def test_a_bucket_and_a_directory_are_places() -> None:
     "url", ["s3://", "bucket", "file://host/mnt", "file:mnt", "http://bucket", "s3:/bucket"]
 )
 def test_what_is_no_place_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="s3://BUCKET/PREFIX or file:///DIRECTORY"):
+    with pytest.raises(ConfigError, match="hdfs://HOST:PORT/DIRECTORY or file:///DIRECTORY"):
         TierConfig(**{**S3, "url": url})
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "name_nodes", "directory"),
+    [
+        ("hdfs://one:8020/a/b", "", ("one:8020",), "/a/b"),
+        ("hdfs://one:8020/a/", "", ("one:8020",), "/a"),
+        ("hdfs://[::1]:8020/a", "", ("[::1]:8020",), "/a"),
+        ("hdfs://name/a", "one:8020, two:8020", ("one:8020", "two:8020"), "/a"),
+    ],
+)
+def test_an_hdfs_is_a_name_node_or_a_name_with_several(
+    url: str, endpoint: str, name_nodes: tuple[str, ...], directory: str
+) -> None:
+    config = TierConfig(url=url, endpoint=endpoint, user="keeper")
+    assert hdfs_place(config.place(), config.endpoint) == (name_nodes, directory)
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "reason"),
+    [
+        ("hdfs://name/a", "", "tier.endpoint tells the NameNodes"),
+        ("hdfs://name/a", "one:8020,two", "tier.endpoint tells the NameNodes"),
+        ("hdfs://name/a", "one:8020,", "tier.endpoint tells the NameNodes"),
+        ("hdfs://name/a", "one:0", "tier.endpoint tells the NameNodes"),
+        ("hdfs://name/a", "one:8020/x", "tier.endpoint tells the NameNodes"),
+        ("hdfs://name/a", ",".join(f"n{at}:8020" for at in range(9)), "8 at most"),
+        ("hdfs://one:99999/a", "", "tier.endpoint tells the NameNodes"),
+        ("hdfs:///a", "one:8020", "tier.endpoint tells the NameNodes"),
+        ("hdfs://one:8020/a", "two:8020", "leave one out"),
+        ("hdfs://me@one:8020/a", "", "tier.user"),
+        ("hdfs://one:8020", "", "not the root"),
+        ("hdfs://one:8020/", "", "not the root"),
+        ("hdfs://one:8020/a//b", "", "not the root"),
+        ("hdfs://one:8020/a/../b", "", "not the root"),
+        ("hdfs://one:8020/a?x=1", "", "not the root"),
+        ("hdfs://one:8020/a#b", "", "not the root"),
+    ],
+)
+def test_what_is_no_hdfs_is_refused_with_what_to_write(
+    url: str, endpoint: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        TierConfig(url=url, endpoint=endpoint)
+
+
+def test_a_user_is_for_hdfs_alone() -> None:
+    with pytest.raises(ConfigError, match=r"tier\.user is for hdfs"):
+        TierConfig(url="file:///mnt/shared", user="keeper")
 
 
 @pytest.mark.parametrize("name", ["endpoint", "access_key_id", "secret_key_file"])

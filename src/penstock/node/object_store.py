@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.base.errors import ConfigError
 from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
 from penstock.tier.config import TierConfig
+from penstock.tier.hdfs_place import hdfs_place
 from penstock.tier.port import ObjectStore
 
 OpenStore = Callable[[TierConfig], ObjectStore]
@@ -16,10 +17,29 @@ OpenStore = Callable[[TierConfig], ObjectStore]
 
 
 def open_store(config: TierConfig) -> ObjectStore:
-    """Return the store that the settings name. Nothing is asked of S3 yet. Raises ConfigError."""
+    """Return the store that the settings name. Nothing is asked of it yet. Raises ConfigError."""
     place = config.place()
-    if place.scheme == "file":
-        return open_directory(Path(place.path))
+    match place.scheme:
+        case "file":
+            return open_directory(Path(place.path))
+        case "hdfs":
+            return _open_hdfs(config)
+        case _:
+            return _open_bucket(config)
+
+
+def _open_hdfs(config: TierConfig) -> ObjectStore:
+    from penstock.runtime.io.hdfs_store import (  # noqa: PLC0415  few nodes have it
+        HdfsSettings,
+        open_hdfs,
+    )
+
+    where = hdfs_place(config.place(), config.endpoint)
+    return open_hdfs(HdfsSettings(place=where, user=config.user))
+
+
+def _open_bucket(config: TierConfig) -> ObjectStore:
+    place = config.place()
     try:
         secret = Path(config.secret_key_file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

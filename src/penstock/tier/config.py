@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
 from penstock.tier.copies.merge_plan import RUNS_MAX, MergeRules
+from penstock.tier.hdfs_place import hdfs_place
 from penstock.tier.metadata.times import TierTimes
 
 MERGE_TIME_SHARE = 4
@@ -22,12 +23,14 @@ class TierConfig:
     """The object store of a cluster. All nodes of a cluster have the same values."""
 
     url: str = ""
-    """`s3://BUCKET/PREFIX`, or `file:///DIRECTORY` of a file system that all nodes share; empty:
-    nothing is copied. Nothing else may write below it. A store that had objects of this cluster may
-    not be changed for another one."""
+    """`s3://BUCKET/PREFIX`, `hdfs://HOST:PORT/DIRECTORY`, `hdfs://NAME/DIRECTORY`, or
+    `file:///DIRECTORY` of a file system that all nodes share; empty: nothing is copied. Nothing
+    else may write below it. A store that had objects of this cluster may not be changed for another
+    one."""
 
     endpoint: str = ""
-    """Of S3, with `http://` or `https://`."""
+    """Of S3, with `http://` or `https://`; of HDFS, where the URL has a name and no port, its
+    NameNodes: `HOST:PORT,HOST:PORT`."""
 
     region: str = "us-east-1"
     """Of S3."""
@@ -37,6 +40,10 @@ class TierConfig:
 
     secret_key_file: str = ""
     """File with the secret of this key, and nothing else."""
+
+    user: str = ""
+    """Who asks HDFS, which believes it; empty: HADOOP_USER_NAME of the environment, or else the
+    user of the process. Kerberos is not supported."""
 
     object_bytes: Annotated[int, Ge(4096), Le(512 << 20)] = 64 << 20
     """Of an object, about. While it is built and put, it is in memory; two at a time in a node."""
@@ -98,18 +105,25 @@ class TierConfig:
         if not self.url:
             return
         place = self.place()
-        if place.scheme == "s3" and place.netloc:
-            missing = [
-                name
-                for name in ("endpoint", "access_key_id", "secret_key_file")
-                if not getattr(self, name)
-            ]
-            if missing:
-                raise ConfigError(f"tier.url names a bucket of S3: tier.{missing[0]} is missing")
-        elif place.scheme != "file" or place.netloc or not place.path.startswith("/"):
-            raise ConfigError(
-                f"tier.url is s3://BUCKET/PREFIX or file:///DIRECTORY, and not {self.url!r}"
-            )
+        match place.scheme:
+            case "s3" if place.netloc:
+                self._check_s3()
+            case "hdfs":
+                hdfs_place(place, self.endpoint)
+            case "file" if not place.netloc and place.path.startswith("/"):
+                pass
+            case _:
+                raise ConfigError(
+                    "tier.url is s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIRECTORY or"
+                    f" file:///DIRECTORY, and not {self.url!r}"
+                )
+        if self.user and place.scheme != "hdfs":
+            raise ConfigError("tier.user is for hdfs:// alone")
+
+    def _check_s3(self) -> None:
+        for name in ("endpoint", "access_key_id", "secret_key_file"):
+            if not getattr(self, name):
+                raise ConfigError(f"tier.url names a bucket of S3: tier.{name} is missing")
 
     def merge_rules(self) -> MergeRules | None:
         """Return what is merged, which fits into half the time of an upload; None: nothing is."""

@@ -17,6 +17,7 @@ from penstock.base.errors import ConfigError
 from penstock.client.tier import StorePlace
 from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
 from penstock.spark.tier.options import TierOptions
+from penstock.tier.hdfs_place import HdfsPlace, hdfs_place
 from penstock.tier.port import ObjectStore
 from penstock.tier.read.reader import TierReader
 
@@ -36,9 +37,14 @@ def open_store(told: StorePlace, options: TierOptions) -> ObjectStore:
         if not Path(url.path).is_dir():
             raise ConfigError(f"there is no directory {url.path} here")
         return open_directory(Path(url.path))
+    if url.scheme == "hdfs":
+        return _open_hdfs(hdfs_place(url, options.endpoint or told.endpoint))
     if url.scheme != "s3" or not url.netloc:
         text = options.url or told.url
-        raise ConfigError(f"tierUrl is s3://BUCKET/PREFIX or file:///DIRECTORY, and not {text!r}")
+        raise ConfigError(
+            "tierUrl is s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIRECTORY or file:///DIRECTORY, and"
+            f" not {text!r}"
+        )
     access_key_id, secret = _credentials(options)
     return open_s3(
         S3Settings(
@@ -50,6 +56,15 @@ def open_store(told: StorePlace, options: TierOptions) -> ObjectStore:
             prefix=url.path.strip("/"),
         )
     )
+
+
+def _open_hdfs(place: HdfsPlace) -> ObjectStore:
+    from penstock.runtime.io.hdfs_store import (  # noqa: PLC0415  few jobs have it
+        HdfsSettings,
+        open_hdfs,
+    )
+
+    return open_hdfs(HdfsSettings(place=place))
 
 
 def _credentials(options: TierOptions) -> tuple[str, str]:
