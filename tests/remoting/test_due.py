@@ -7,9 +7,10 @@ import pytest
 from penstock.base.errors import PlatformError
 from penstock.controller.errors import MetadataUnavailable
 from penstock.record.batch import BATCH_HEADER_BYTES
-from penstock.record.build import Record, record_bytes_max
-from penstock.remoting.later.delayed import Destination
-from penstock.remoting.later.due import STAMP_BYTES_MAX, Waiting, parts_of
+from penstock.record.build import Record, build_batch, record_bytes_max
+from penstock.remoting.later import due
+from penstock.remoting.later.delayed import Destination, held
+from penstock.remoting.later.due import STAMP_BYTES_MAX, Waiting, parts_of, take_due
 from tests.broker.cluster import Cluster
 from tests.remoting.world import remotings
 
@@ -59,3 +60,13 @@ def test_who_asks_again_when_a_place_was_not_made_is_told_of_the_next_try() -> N
         commands.pop().send(None)
     assert told[1].topic.name == "rmq.retry.shop"
     assert not places._under_way
+
+
+@pytest.mark.parametrize(("bytes_max", "count"), [(0, 1), (1, 2)])
+def test_as_many_are_taken_as_have_not_filled_the_bound(
+    bytes_max: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due, "BYTES_MAX", record_bytes_max(ONE.record) + bytes_max)
+    batch = memoryview(build_batch([held(ONE.record, ONE.destination)] * 3))
+    found = take_due(batch, 0, 1)
+    assert (len(found.records), found.next_offset) == (count, count)

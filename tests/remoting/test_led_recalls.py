@@ -10,13 +10,13 @@ from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.topic_names import RECALL_TOPIC
 from penstock.remoting.recall.errors import BadHandle, TooLate
 from penstock.remoting.recall.handle import Handle, handle_text, read_handle
-from penstock.remoting.recall.led import KEPT_MS, LedRecalls
+from penstock.remoting.recall.led import AHEAD_MS, KEPT_MS, LedRecalls
 from penstock.remoting.recall.recalls import Recalls
 from penstock.remoting.recall.record import Recalled, Through
 from penstock.remoting.recall.state import RecallState
 from tests.broker.cluster import Cluster
 from tests.remoting.test_recalls import MINUTE, late
-from tests.remoting.world import remotings
+from tests.remoting.world import Remoting, look, remotings
 
 TOPIC_ID = bytes(range(16))
 SET_ID = ReplicaSetId(1)
@@ -32,6 +32,10 @@ def cluster() -> Cluster:
 def ready(cluster: Cluster) -> tuple[Recalls, LedRecalls]:
     """The recalls of the first node, which has led a set with a message that waits."""
     remote, _ = remotings(cluster)
+    return remote.front.keeping.recalls, ready_of(cluster, remote)
+
+
+def ready_of(cluster: Cluster, remote: Remoting) -> LedRecalls:
     assert late(cluster, remote, MINUTE)
     recalls = remote.front.keeping.recalls
     topic = cluster.nodes[0].broker.partitions.by_name[RECALL_TOPIC.encode()]
@@ -39,7 +43,7 @@ def ready(cluster: Cluster) -> tuple[Recalls, LedRecalls]:
     led = recalls._of(place)
     cluster.world.run()
     assert led.is_ready
-    return recalls, led
+    return led
 
 
 def taken(led: LedRecalls, until_ms: int) -> bool:
@@ -83,6 +87,13 @@ def test_what_is_decided_already_takes_no_record(cluster: Cluster) -> None:
     assert log.log_end_offset == end
     led.decide(led.state.through_ms + 1)
     assert log.log_end_offset == end + 1
+
+
+def test_what_was_due_long_ago_is_decided_with_what_is_due_soon(cluster: Cluster) -> None:
+    _, led = ready(cluster)
+    now_ms = cluster.world.wall_ms()
+    led.decide(now_ms - MINUTE)
+    assert led.state.through_ms == now_ms + AHEAD_MS
 
 
 def test_a_new_mastership_of_the_same_node_reads_anew(cluster: Cluster) -> None:
@@ -146,3 +157,23 @@ def test_a_handle_may_have_a_time_of_as_many_digits_as_are_read() -> None:
     assert read_handle(handle_text(handle)) == handle
     with pytest.raises(BadHandle):
         read_handle(handle_text(handle._replace(until_ms=10**18)))
+
+
+def test_what_is_due_first_is_known_of_this_mastership_and_while_nothing_is_read(
+    cluster: Cluster,
+) -> None:
+    """By it recalls are forgotten."""
+    remote, _ = remotings(cluster)
+    led = ready_of(cluster, remote)
+    delivery = remote.front.keeping.delivery
+    set_id = led.hosted.member.replica_set_id
+    look(cluster)
+    known = delivery.floor_ms(set_id)
+    assert known is not None
+    (source,) = [one for _, one in delivery._led() if one in delivery._heads]
+    delivery._open.add(source)
+    assert delivery.floor_ms(set_id) is None
+    delivery._open.discard(source)
+    assert delivery.floor_ms(set_id) == known
+    cluster.lead(0)
+    assert delivery.floor_ms(set_id) is None
