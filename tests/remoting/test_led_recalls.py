@@ -177,3 +177,14 @@ def test_what_is_due_first_is_known_of_this_mastership_and_while_nothing_is_read
     assert delivery.floor_ms(set_id) == known
     cluster.lead(0)
     assert delivery.floor_ms(set_id) is None
+
+
+def test_what_another_node_leads_is_not_late_here(cluster: Cluster) -> None:
+    remote, _ = remotings(cluster)
+    ready_of(cluster, remote)
+    look(cluster)
+    delivery = remote.front.delivery
+    cluster.world.advance(2 * MINUTE)
+    assert delivery.late_ms() > 0
+    cluster.lead(1)
+    assert delivery.late_ms() == 0

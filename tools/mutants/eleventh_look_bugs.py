@@ -1,7 +1,7 @@
 """Bugs planted by a reader who had not written the code: archives, HTTP, recalls, calls, quotas.
 
 Each was planted before anybody looked at which tests there are. The tests nearest to the code, and
-those of its room that come to it, saw 82 of 167 at first. What they miss most are bounds at
+those of its room that come to it, saw 90 of 181 at first. What they miss most are bounds at
 equality, counts after a refusal, and the order of two steps where the second may fail. Those with a
 test of their own by now, of which none saw them:
 
@@ -20,11 +20,14 @@ test of their own by now, of which none saw them:
     consumer-that-goes-back-was-sent-back
     coordinator-asked-once-more
     decided-again-at-its-bound
+    decided-ahead-of-what-was-due
     decision-at-the-offset-is-before-it
     due-now-is-recalled
     end-of-a-watch-is-news
     ends-of-what-was-asked-for
     file-at-the-end-is-somebody-elses
+    floor-of-an-earlier-mastership
+    floor-while-a-level-is-read
     fold-from-noon-is-over-at-noon
     forgotten-all-but-one
     furthest-time-is-not-recalled
@@ -41,19 +44,23 @@ test of their own by now, of which none saw them:
     last-byte-that-may-be-held
     last-shard-is-the-position
     late-answer-brings-the-start-back
+    late-by-what-others-lead
     lease-from-the-answer-on
     master-with-nothing-in-the-tier-is-not-believed
     message-counts-as-sent-before-it-is
+    message-of-the-bound-is-too-large
     more-codes-than-changes
     more-codes-than-one-member
     more-codes-than-partitions
     one-handshake-too-many
+    one-more-than-fills-the-bound
     one-request-too-many-waits
     one-ticket-too-many
     one-watch-too-many
     owed-of-what-was-there-before
     prefix-with-a-slash
     prunes-leavings-stay-after-a-run
+    put-back-counts-as-moved
     ranges-that-meet-count-as-before
     recalls-of-a-log-that-was-replaced
     recalls-of-an-earlier-mastership
@@ -69,6 +76,7 @@ test of their own by now, of which none saw them:
     route-for-twice-its-time
     rows-of-the-whole-chunk
     runs-behind-one-that-does-not-fit
+    sent-back-counts-whatever-became
     settled-counts-before-it-is
     settled-wakes-only-the-full
     silent-master-asked-from-its-time-out-on
@@ -384,4 +392,28 @@ MUTANTS = (
     plant("all-fail-where-one-does", "HTTP", "messages that were produced count as not produced",
           ("http/operations/produce.py", "[\"not produced\"] += len(failed)", "[\"not produced\"] += len(outcomes)"),
           kind=Kind.SNAPSHOT, near=("tests/http_front/test_lanes.py",)),
-)
+    plant("one-more-than-fills-the-bound", "Later", "a read takes a message more once its bound is reached",
+          ("remoting/later/due.py", "size >= BYTES_MAX):", "size > BYTES_MAX):"),
+          kind=Kind.RANGE, near=("tests/remoting/test_due.py",)),
+    plant("floor-while-a-level-is-read", "Recalls", "recalls are forgotten by what was first before the read that is under way",
+          ("remoting/later/delivery.py", "head.is_paused or hosted in self._open:", "head.is_paused:"),
+          kind=Kind.STALE, near=("tests/remoting/test_led_recalls.py",)),
+    plant("floor-of-an-earlier-mastership", "Recalls", "recalls are forgotten by what an earlier mastership knew",
+          ("remoting/later/delivery.py", "head is not None and head.leader_epoch == hosted.member.leader_epoch", "head is not None and head.leader_epoch <= hosted.member.leader_epoch"),
+          kind=Kind.EPOCH, near=("tests/remoting/test_led_recalls.py",)),
+    plant("decided-ahead-of-what-was-due", "Recalls", "after a pause each delivery has a decision of its own",
+          ("remoting/recall/led.py", "max(self._broker.clock.wall_ms(), until_ms) + AHEAD_MS", "max(self._broker.clock.wall_ms(), until_ms + AHEAD_MS)"),
+          kind=Kind.STALE, near=("tests/remoting/test_led_recalls.py",)),
+    plant("put-back-counts-as-moved", "Later", "messages that their topic has refused count as gone on to another level",
+          ("remoting/later/delivery.py", "        self.moved += moved\n        self.put_back += put_back", "        self.moved += moved + put_back\n        self.put_back += put_back"),
+          kind=Kind.SNAPSHOT, near=("tests/remoting/test_delays.py",)),
+    plant("message-of-the-bound-is-too-large", "Later", "a message that its topic takes to the last byte is refused a delay",
+          ("remoting/later/holding.py", "if size > rules.max_message_bytes:", "if size >= rules.max_message_bytes:"),
+          kind=Kind.RANGE, near=("tests/remoting/test_due.py",)),
+    plant("sent-back-counts-whatever-became", "Later", "messages that could not be sent back count as sent back",
+          ("remoting/later/resending.py", "counts[kind] += not isinstance(outcome, PlatformError)", "counts[kind] += 1"),
+          kind=Kind.SNAPSHOT, near=("tests/remoting/test_due.py",)),
+    plant("late-by-what-others-lead", "Later", "a node tells of messages as late that another one leads by now",
+          ("remoting/later/delivery.py", "return max((now_ms - one.due_ms for one in heads if one and one.due_ms < now_ms), default=0)", "return max((now_ms - one.due_ms for one in self._heads.values() if one.due_ms < now_ms), default=0)"),
+          kind=Kind.STALE, near=("tests/remoting/test_led_recalls.py",)),
+)  # fmt: skip
