@@ -10,11 +10,16 @@ from penstock.base.errors import ConfigError
 from penstock.cli import connect
 from penstock.cli.archive import commands
 from penstock.cli.archive.ages import age_ms, age_text
+from penstock.cli.archive.places import opened
 from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
+from penstock.record.build import Record
+from penstock.runtime.io import object_store
+from penstock.runtime.io.object_store import S3Settings, open_directory
+from penstock.tier.port import ObjectStore
 from tests.archive.world import DAY_MS
 from tests.integration.layouts import run_penstock
-from tests.spark.topics import Topics
+from tests.spark.topics import NOON_MS, Topics
 
 
 @pytest.fixture
@@ -167,3 +172,43 @@ def test_ages_are_read_and_written_alike() -> None:
     for text in ("", "5", "0d", "-1d", "1.5y", "5 y", "5m", "1\u0665y", "9999999y"):
         with pytest.raises(ConfigError, match="such as 5y"):
             age_ms(text)
+
+
+def test_files_that_nobody_names_are_listed_and_do_not_count_as_damaged(
+    archived: tuple[str, str],
+) -> None:
+    _, place = archived
+    (path,) = Path(place).rglob("*.parquet")
+    path.with_name("other.parquet").write_bytes(b"x")
+    path.write_bytes(path.read_bytes()[:-1])
+    code, said = run_penstock("archive", "verify", place)
+    assert code == 1
+    assert "other.parquet" in said
+    assert "1 files of the archive" in said
+
+
+def test_each_file_of_a_chunk_is_listed_with_its_own_rows(topics: Topics, archive: Path) -> None:
+    topic = topics.make()
+    days = [Record(None, b"x", (), NOON_MS + day * DAY_MS) for day in (0, 0, 1)]
+    topics.send(topic, days)
+    assert run(topics, "archive", "run", topic, "--to", str(archive))[0] == 0
+    found = told("archive", "ls", str(archive), "--files")
+    assert sorted(file["rows"] for file in found) == [1, 2]
+
+
+@pytest.mark.parametrize("path", ["", "/", "/a/b", "/a/b/"])
+def test_a_prefix_is_the_same_with_a_slash_at_its_end(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    seen: list[S3Settings] = []
+
+    def note(settings: S3Settings) -> ObjectStore:
+        seen.append(settings)
+        return open_directory(tmp_path)
+
+    monkeypatch.setattr(object_store, "open_s3", note)
+    keys = ["endpoint=http://e", "access-key-id=k", f"secret-key-file={secret}"]
+    with opened(f"s3://bucket{path}", keys, may_be_new=True):
+        assert [(one.bucket, one.prefix) for one in seen] == [("bucket", path.strip("/"))]

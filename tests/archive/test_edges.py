@@ -174,3 +174,13 @@ def test_a_topic_that_keeps_nothing_is_no_target(topics: Topics, archive: Path) 
     target = topics.make(1, {"retention.ms": "0"})
     with pytest.raises(ReplayRefused, match="keeps records for 0 ms"):
         replayed(topics, archive, target)
+
+
+def test_a_run_deletes_what_a_prune_that_was_ended_has_left(archive: Path) -> None:
+    manifest = manifest_of(chunk(0, 10), chunk(10, 20))
+    manifest.apply(Pruned(run=RUN, starts=((0, 10),)))
+    with files_at(archive) as files:
+        files.put_new(name_of(0, 10), b"left")
+        files.put_new(name_of(10, 20), b"named")
+        assert sweep(files, manifest, {0: 15}) == 1
+        assert list(files.names()) == [name_of(10, 20)]

@@ -177,6 +177,26 @@ def test_a_client_that_has_stopped_reading_for_a_while_has_all_its_time_again() 
     with_limits(Limits(write_s=2, head_s=600, stop_s=5), test)
 
 
+def test_who_stops_reading_once_more_is_ended_likewise() -> None:
+    async def test(front: Front, connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(OPENAPI * 400)
+        await _until(connect.has_paused)
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(400):
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(document()))
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        while not front.stats.slow_clients:
+            writer.write(OPENAPI * 50)
+            await asyncio.sleep(0.01)
+        await _until(lambda: not front.stats.connections)
+        writer.close()
+
+    with_limits(Limits(write_s=2, head_s=600, stop_s=5), test)
+
+
 def test_an_idle_connection_does_not_keep_the_process_from_ending() -> None:
     async def run() -> None:
         async with serving(PATIENT) as (_, connect):

@@ -183,8 +183,8 @@ def test_a_batch_that_is_a_header_alone_may_be_of_a_transaction(size: int, is_ta
     memory[BATCH_HEADER_BYTES + ATTRIBUTES_AT] = TRANSACTIONAL
     end = 2 * BATCH_HEADER_BYTES + size
     parts: list[PartitionData] = [
-        (b"t", 0, 0, BATCH_HEADER_BYTES),
-        (b"t", 1, BATCH_HEADER_BYTES, end),
+        PartitionData(b"t", 0, 0, BATCH_HEADER_BYTES),
+        PartitionData(b"t", 1, BATCH_HEADER_BYTES, end),
     ]
     found = before_transactional(memoryview(memory), parts)
     assert found == (parts[:1] if is_taken else parts)

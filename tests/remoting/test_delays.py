@@ -198,6 +198,7 @@ def test_what_its_topic_refuses_waits_once_more_and_holds_nobody(cluster: Cluste
     settle(cluster)
     assert (bodies(remote), bodies(remote, queue=1)) == ([], [b"small"])
     assert (remote.front.delivery.put_back, remote.front.delivery.waiting()) == (1, 1)
+    assert remote.front.delivery.moved == 0
     assert remote.front.delivery.dropped == 0
     hosted.rules = rules
     settle(cluster)

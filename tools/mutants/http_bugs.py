@@ -127,8 +127,8 @@ MUTANTS = (
         "the nodes take every token for the user of the process",
         (
             "http/front.py",
-            "        identity = self.identity(token.credentials)\n",
-            "        identity = self.identity(self.tokens().credentials)\n",
+            "        with self.used_as(token.credentials) as identity:\n",
+            "        with self.used_as(self.tokens().credentials) as identity:\n",
         ),
         kind=Kind.STALE,
         near=PROCESS,
