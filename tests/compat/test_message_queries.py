@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from benchmarks.parts.rocketmq import RocketCluster, why_not
 from harness.cluster import ClusterProcess
@@ -137,11 +138,11 @@ def test_all_that_is_acknowledged_is_found_after_a_master_is_killed(
     cluster.nodes[killed].kill()
     alive = addresses(cluster, without=killed)
 
-    def is_led() -> bool:
-        (status,) = mqadmin(tmp_path, alive, "topicStatus -t spread")
-        return len(rows(status)) == 6
+    def leaders() -> set[int]:
+        told = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics("spread", 30)
+        return {one.leader for one in told.topics["spread"].partitions.values()}
 
-    assert wait_until(is_led, UNTIL_SECONDS)
+    assert wait_until(lambda: not leaders() & {killed, -1}, UNTIL_SECONDS)
     answers = client(tmp_path, "query", alive, "spread", *sync)
     assert [one["by_id"] for one in answers] == [f"sync {number}" for number in range(20)]
     (every,) = client(tmp_path, "query", alive, "spread", "sync7")
