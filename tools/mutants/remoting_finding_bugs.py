@@ -51,18 +51,6 @@ MUTANTS = (
         near=TABLES,
     ),
     plant(
-        "finding-a-slow-thread-fills-a-piece-of-a-log-that-was-cut",
-        AREA,
-        "what the new master wrote at the same positions is never indexed",
-        (
-            "broker/finding/key_index.py",
-            "        return not self._is_stale and (piece is self.newest or piece is self.older)\n",
-            "        return piece is self.newest or piece is self.older\n",
-        ),
-        kind=Kind.ORDER,
-        near=INDEX,
-    ),
-    plant(
         "finding-a-hash-across-two-entries-counts",
         AREA,
         "a name is found where none is, and one that is there is read at another place",
