@@ -15,6 +15,7 @@ from penstock.finding.piece import hash_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
 from penstock.remoting.finding.naming import NAMING
+from penstock.replication.errors import NotMaster
 from tests.broker.cluster import Cluster, Node
 
 ALWAYS = Times(0, 1 << 62)
@@ -345,7 +346,64 @@ def test_who_waits_is_told_when_the_index_is_there_or_the_time_is_over() -> None
     assert indexed.found("a") == [(0, 0)]
 
 
-def test_internal_topics_and_unreadable_batches_have_no_names() -> None:
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("what", ["gather", "seal"])
+def test_what_a_slow_thread_made_of_a_log_that_was_cut_meanwhile_does_not_count(what: str) -> None:
+    indexed = Indexed()
+    fill(indexed, names(4))
+    indexed.cluster.lead(0, members=(0,))
+    world, index = indexed.cluster.world, indexed.index()
+    for number in range(12):
+        indexed.put(f"lost-{number}", size=60)
+    while not _is_under_way(indexed, what):
+        if world.work:
+            world.work_one()
+        else:
+            assert index.begin(world.turn)
+    slow, world.work = world.work, []
+    indexed.cluster.lead(1)
+    indexed.cluster.align()
+    for number in range(12):
+        indexed.put(f"won-{number}", node=1, size=60)
+    indexed.cluster.replicate()
+    world.work += slow
+    indexed.settle()
+    assert index.behind_bytes == 0
+    assert [indexed.found(f"won-{one}") for one in range(12)] == [
+        [(0, 4 + one)] for one in range(12)
+    ]
+
+
+def _is_under_way(indexed: Indexed, what: str) -> bool:
+    """Whether a thread of node 0 is about to do the one or the other, of what is cut off later."""
+    newest = indexed.index().newest
+    assert newest is not None
+    is_full = newest.end - newest.first >= key_index.SPAN_BYTES
+    is_lost = newest.end > indexed.cluster.nodes[1].member.log.end_position
+    return bool(indexed.cluster.world.work) and is_lost and is_full is (what == "seal")
+
+
+def test_only_a_master_that_knows_all_that_is_confirmed_says_that_there_is_none() -> None:
+    indexed = Indexed()
+    indexed.put("a")
+    indexed.cluster.replicate()
+    old, new = indexed.index(0), indexed.index(1)
+    old.check_led()
+    with pytest.raises(NotMaster):
+        new.check_led()
+    old.member.may_read = lambda: False
+    with pytest.raises(NotMaster):
+        old.check_led()  # cut off: another may be master by now
+    indexed.put("b")
+    indexed.cluster._copy(old.member.log, new.member.log)
+    indexed.cluster.lead(1)
+    with pytest.raises(NotMaster):
+        new.check_led()  # the old one may have confirmed what it does not know to be
+    indexed.cluster.replicate()
+    new.check_led()
+
+
+def test_internal_topics_have_no_names() -> None:
     indexed = Indexed(1)
     indexed.put("a")
     member = indexed.cluster.nodes[0].member

@@ -62,7 +62,17 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 public class RemotingClients {
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+        } catch (Throwable failed) {
+            failed.printStackTrace();
+            System.exit(1); // threads of the client would go on for ever
+        }
+        System.exit(0);
+    }
+
+    private static void run(String[] arguments) throws Exception {
         String[] rest = java.util.Arrays.copyOfRange(arguments, 1, arguments.length);
         switch (arguments[0]) {
             case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
@@ -82,7 +92,6 @@ public class RemotingClients {
             case "pull-sql" -> pullSql(rest[0], rest[1], rest[2], rest[3]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
-        System.exit(0);
     }
 
     private static void tell(Map<String, Object> what) {

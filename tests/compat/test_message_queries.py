@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from benchmarks.parts.rocketmq import RocketCluster, why_not
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from tests.compat.mqadmin import mqadmin
@@ -80,40 +80,6 @@ def test_mqadmin_finds_by_key_and_by_unique_key(address: str, tmp_path: Path) ->
     assert "Queue Offset" not in no_id
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_what_is_found_is_what_a_real_rocketmq_finds(address: str, tmp_path: Path) -> None:
-    with RocketCluster() as real:
-        theirs = _story(tmp_path / "theirs", real.bootstrap, f"127.0.0.1:{real.ports[1]}")
-    assert _story(tmp_path / "ours", address, address) == theirs
-
-
-_ASKED = ("sync0", "batch2", "oneway4", "all", "k", "sync", "nothing")
-
-
-def _story(home: Path, name_servers: str, broker: str) -> list[dict[str, Any]]:
-    home.mkdir()
-    mqadmin(home, name_servers, f"updateTopic -b {broker} -t same -r 1 -w 1")
-    told = client(home, "produce", name_servers, "same", COUNT)
-    ids = {one: f"id-{number}" for number, one in enumerate(ids_of(told, "sync"))}
-    asked = [*_ASKED, *ids]
-
-    def answers() -> list[dict[str, Any]]:
-        return client(home, "query", name_servers, "same", *asked)
-
-    found = answers()
-    assert wait_until(lambda: _is_whole(answers()), UNTIL_SECONDS), found
-    comparable = []
-    for answer in answers():
-        answer.pop("by_key", None)
-        comparable.append(answer | {"name": ids.get(answer["name"], answer["name"])})
-    return comparable
-
-
-def _is_whole(answers: list[dict[str, Any]]) -> bool:
-    """Whether an index has come to the end: RocketMQ's answers from what it has."""
-    return any(len(one.get("bodies", ())) == 4 * COUNT for one in answers)
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
     with ClusterProcess(tmp_path / "cluster", has_remoting=True) as cluster:
@@ -137,11 +103,11 @@ def test_all_that_is_acknowledged_is_found_after_a_master_is_killed(
     cluster.nodes[killed].kill()
     alive = addresses(cluster, without=killed)
 
-    def is_led() -> bool:
-        (status,) = mqadmin(tmp_path, alive, "topicStatus -t spread")
-        return len(rows(status)) == 6
+    def leaders() -> set[int]:
+        told = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics("spread", 30)
+        return {one.leader for one in told.topics["spread"].partitions.values()}
 
-    assert wait_until(is_led, UNTIL_SECONDS)
+    assert wait_until(lambda: not leaders() & {killed, -1}, UNTIL_SECONDS)
     answers = client(tmp_path, "query", alive, "spread", *sync)
     assert [one["by_id"] for one in answers] == [f"sync {number}" for number in range(20)]
     (every,) = client(tmp_path, "query", alive, "spread", "sync7")

@@ -101,6 +101,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "spark",
         "client",
         "compaction",
+        "finding",
         "tier",
         "remoting",
         "grpc",

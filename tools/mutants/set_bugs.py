@@ -219,7 +219,7 @@ CONFIRMING = (
         "high-watermark-of-new-master-too-early", "Confirm position",
         "a new master answers for offsets before it knows what was confirmed (KIP-207)",
         ("broker/fetch/watermarks.py",
-         "return hosted.member.confirm_position >= hosted.member.epoch_start", "return True"),
+         "return member.confirm_position >= member.epoch_start", "return True"),
         kind=Kind.ORDER, near=("tests/broker/test_role_changes.py",),
     ),
 )  # fmt: skip

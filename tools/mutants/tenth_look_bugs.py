@@ -151,7 +151,7 @@ MUTANTS = (
           ("broker/fetch/read_ahead.py", "            self._loading_bytes -= loading.max_bytes\n            if loading", "            self._loading_bytes -= loading.max_bytes if chunk is None else chunk.size\n            if loading"),
           kind=Kind.SNAPSHOT, near=("tests/broker/test_read_ahead.py",)),
     plant("end-is-known-after-its-start", "Fetch", "a master without a new record does not know its end",
-          ("broker/fetch/watermarks.py", "hosted.member.confirm_position >= hosted.member.epoch_start", "hosted.member.confirm_position > hosted.member.epoch_start"),
+          ("broker/fetch/watermarks.py", "member.confirm_position >= member.epoch_start", "member.confirm_position > member.epoch_start"),
           kind=Kind.RANGE, near=("tests/remoting/test_ends.py",)),
     plant("high-watermark-with-the-position-of-now", "Fetch", "records behind the end that was told are given out with it",
           ("broker/fetch/operation.py", "found = error if end is None else End(end, confirmed)", "assert read.hosted is not None\n        confirmed = read.hosted.member.confirm_position\n        found = error if end is None else End(end, confirmed)"),
