@@ -70,10 +70,10 @@ def test_many_small_objects_become_few_and_a_stock_consumer_reads_all_from_them(
     with NodeProcess(tmp_path / "node", settings=own) as node:
         create_topic(node.bootstrap, TOPIC, 1, FREED)
         count = 0
-        for _ in range(3):
+        for _ in range(5):
             count += len(produce(node, TOPIC, count, COUNT))
-            until(partial(has_few_runs, node, count - COUNT // 2), node)
-        assert metric(node, "penstock_tier_merged_runs_total") > RUNS_LEFT
+        until(lambda: metric(node, "penstock_tier_merged_runs_total") > RUNS_LEFT, node)
+        until(partial(has_few_runs, node, count - COUNT // 2), node)
         assert metric(node, "penstock_tier_merge_failures_total") == 0
         until(partial(has_deleted, node), node)
         assert max(generations(store).values()) >= 1
