@@ -282,7 +282,7 @@ def _tier(shape: Shape) -> TierConfig:
     return TierConfig(
         url=STORE_URL,
         object_bytes=16_384,
-        merge_bytes=16_384,
+        merge_bytes=65_536,
         merge_ms=1_000,
         merge_runs=2,
         look_ms=100,

@@ -268,3 +268,24 @@ def test_a_topic_that_the_image_may_not_know_yet_is_left_alone(broker: Broker) -
 def _snapshot_of(broker: Broker, key: TopicPartition) -> Any:
     assert broker.metadata_of_tier is not None
     return broker.metadata_of_tier.manifest(key).snapshot()
+
+
+def test_runs_may_be_merged_of_what_is_copied_on_either_side_of_the_local_start(
+    broker: Broker,
+) -> None:
+    assert broker.source().mergeable_from(KEY) is None, "it was not looked at yet"
+    source = broker.looked()
+    assert source.mergeable_from(KEY) == 0
+    broker.log.delete_records(broker.log.partitions[KEY], Offset(3))
+    assert source.mergeable_from(KEY) == 3
+
+
+def test_nothing_is_merged_of_what_is_not_copied_any_more(broker: Broker) -> None:
+    source = broker.looked()
+    broker.set_configs({**COPIED, "remote.log.copy.disable": "true"})
+    assert source.mergeable_from(KEY) is None
+    broker.set_configs(COPIED)
+    broker.topic.settings = SimpleNamespace(is_compacted=True)
+    assert source.mergeable_from(KEY) is None
+    del broker.partitions.by_id[KEY.topic_id]
+    assert source.mergeable_from(KEY) is None

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.ids import LeaderEpoch, TopicPartition
+from penstock.extents.layout import Aborted
 from penstock.tier.metadata.commands import Commit, Expected, Reserved, Tenure, Written
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest, Run, Snapshot
 from simulator.checks.tier.contents import problems_of
@@ -250,3 +251,40 @@ def test_what_was_told_is_kept_by_partition(told: Told) -> None:
     told.commit(told.put(1, 0, 3), 0)
     told.promises.read(SECOND, other, Snapshot())
     assert told.found == []
+
+
+ABORTED = Aborted([7], [1], [2], [3])
+
+
+def merged(told: Told, *, aborted: Aborted = ABORTED, decided: int = 5, size: int = 9) -> None:
+    """Copy [0, 3) with a transaction that was aborted, and [3, 5); then have both be one."""
+    parts = [Part(KEY, batches(0, 3), ABORTED), Part(KEY, batches(3, 5))]
+    for at, part in enumerate(parts):
+        told.promises.reserved(FIRST, Reserved((at + 1,)))
+        told.commit(put(told.store.bucket, name(at + 1), [part])[0], at)
+    told.promises.reserved(FIRST, Reserved((3,)))
+    part = Part(KEY, batches(0, 5, size), aborted, decided, generation=1)
+    (run,) = put(told.store.bucket, name(3), [part])
+    size = len(told.store.bucket.objects[str(run.name)][0])
+    event = Expected(2, EventGroup(Kind.REPLACE, KEY, (run,)))
+    told.promises.committed(Commit(FIRST, 3, (Written(3, size),), (event,)))
+
+
+def test_a_replacement_that_has_and_tells_the_same_is_right(told: Told) -> None:
+    merged(told)
+    assert told.found == []
+
+
+def test_a_replacement_with_other_bytes_is_wrong(told: Told) -> None:
+    merged(told, size=8)
+    assert "has other bytes than before" in told.found[0]
+
+
+def test_a_replacement_that_tells_of_fewer_aborted_transactions_is_wrong(told: Told) -> None:
+    merged(told, aborted=Aborted())
+    assert "tells of transactions ([], 5)" in told.one_finding()
+
+
+def test_a_replacement_that_decides_more_than_was_decided_is_wrong(told: Told) -> None:
+    merged(told, decided=6)
+    assert "tells of transactions" in told.one_finding()

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client.tier import TierPart
 from penstock.extents.layout import BLOCK_BYTES, Aborted
 from penstock.protocol.own_fields import TierState
 from penstock.spark.errors import HistoryUnreadable
-from penstock.spark.ranges import OffsetRange
+from penstock.spark.ranges import OffsetRange, PartitionName
 from penstock.spark.tier import plan, store
 from penstock.spark.tier.piece import Planned
 from penstock.spark.tier.reading import TierRun
@@ -378,3 +379,27 @@ def test_a_lease_that_is_over_is_not_relied_on_though_everything_is_there(world:
     leader.asked.clear()
     assert rows(leader, found) == [0, 1, 2, 3]
     assert leader.asked[0] == 1
+
+
+def test_runs_that_are_merged_between_two_answers_of_the_leader_are_read_as_one(
+    world: World,
+) -> None:
+    """Runs 2 to 5 become one when the driver knows the first four, and asks for more."""
+    batches = [[batch(2 * at), batch(2 * at + 1)] for at in range(8)]
+    manifest = objects(world.bucket, [Part(ONE, own) for own in batches])
+    together = [one for own in batches[2:6] for one in own]
+    (merged,) = put(world.bucket, name(9), [Part(ONE, together, generation=1)])
+
+    class Merging(Leader):
+        def tier_part(self, of: PartitionName, offset: int) -> TierPart:
+            if offset == 8:
+                self.manifest.apply(EventGroup(Kind.REPLACE, ONE, (merged,)))
+            return super().tier_part(of, offset)
+
+    leader = Merging(manifest, page=4)
+    found = planned(leader, 0, 16, cut=False)
+    assert spans(found) == [(0, 16, True)]
+    (piece,) = [one.piece for one in found]
+    assert piece is not None
+    assert [run.first_offset for run in piece.runs] == [0, 2, 4, 12, 14]
+    assert rows(leader, found) == list(range(16))

@@ -8,6 +8,7 @@ from penstock.base.errors import ConfigError
 from penstock.node.settings.settings import load_settings
 from penstock.tier.config import TierConfig
 from penstock.tier.hdfs_place import hdfs_place
+from penstock.tier.copies.merge_plan import MergeRules
 
 S3: dict[str, Any] = {
     "url": "s3://bucket/some/prefix",
@@ -101,3 +102,17 @@ def test_a_node_without_a_second_level_can_not_copy() -> None:
         load_settings(None, environment={}, overrides=[place])
     settings = load_settings(None, environment={}, overrides=[place, "log.level0_bytes=1000000"])
     assert settings.tier.times().upload_ms == settings.tier.upload_ms
+
+
+def test_nothing_is_merged_where_an_object_would_have_no_bytes() -> None:
+    assert TierConfig(merge_bytes=0).merge_rules() is None
+    rules = TierConfig(merge_bytes=1000, merge_ms=5_000, merge_runs=3).merge_rules()
+    assert rules == MergeRules(1000, 5_000, 3)
+
+
+def test_a_merge_is_not_larger_than_its_rate_permits_in_half_of_its_time() -> None:
+    """Read and written: 4 MiB in 8 s."""
+    config = TierConfig(upload_ms=16_000, merge_bytes_per_second=1 << 20)
+    rules = config.merge_rules()
+    assert rules is not None
+    assert rules.object_bytes == 4 << 20

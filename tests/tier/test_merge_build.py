@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import LeaderEpoch
+from penstock.base.ports import Buffer
 from penstock.extents.layout import NOT_CLEANED, Aborted
+from penstock.extents.writer import ExtentFileWriter
 from penstock.tier.copies.effects import Replacement
 from penstock.tier.copies.source import Image
 from penstock.tier.copies.transfer import put_object
@@ -214,3 +216,18 @@ def test_a_lost_cluster_is_rebuilt_with_what_was_merged_and_the_rest() -> None:
         assert [run.name.object_id for run in manifest.runs] == [9, 10]
         assert one.read(manifest) == before + batch(20, epoch=2)
         assert sorted(each.object_id for each in found.unused) == list(range(5 - left, 5))
+
+
+def test_batches_of_other_epochs_than_their_run_tells_are_refused() -> None:
+    one = Merged()
+    first, *_ = of(small(one, count=1), ONE)
+    chunks: list[Buffer] = []
+    writer = ExtentFileWriter(chunks.extend, CLUSTER, SET)
+    writer.begin(ONE)
+    writer.add(memoryview(batch(5, epoch=1)))
+    writer.end(epochs=[(LeaderEpoch(7), 5)])
+    (entry,) = writer.finish()
+    asyncio.run(put_object(one.store, ALL, name(2), chunks))
+    told = Run(name(2), entry, ((7, 5),), 6)
+    with pytest.raises(LyingObject, match="batches of epochs"):
+        one.build([first, told])

@@ -70,8 +70,8 @@ MUTANTS = (
         "what follows the first runs that a leader tells is never read from the store",
         (
             PLAN,
-            "        self.all += part.runs if follows else ()\n        return bool(follows)\n",
-            "        return False\n",
+            "            self.all = [*kept, *part.runs]\n        return follows\n",
+            "            pass\n        return False\n",
         ),
         kind=Kind.CLEARED,
         near=PIECES,

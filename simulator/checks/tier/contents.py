@@ -2,19 +2,22 @@
 
     run ─► read from the store as it lies there ─► batch after batch, none missing, none twice
     offset that was copied before ─► the same bytes        what is confirmed never changes
+    run in place of others ─► tells of the same aborted transactions, and as far as they are decided
 
 At the end of a run of the simulator the batches are compared with those of the log.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
+from penstock.extents.layout import Notes
 from penstock.record.batch import read_header
 from penstock.tier.errors import TierError
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
+from penstock.tier.names import ObjectName
 from penstock.tier.read.reader import TierReader
 from simulator.kernel.distant_store import SharedStore, at_once
 from simulator.kernel.object_store import ModelledStore
@@ -36,6 +39,8 @@ class TierContents:
     def __init__(self, store: SharedStore) -> None:
         self._store = store
         self.batches: dict[TopicPartition, dict[int, Batch]] = {}
+        self._notes: dict[tuple[ObjectName, int], Notes] = {}
+        """What runs tell, as long as their objects were there."""
 
     def take(self, run: Run) -> Iterator[str]:
         """Read a run; name what is wrong with it. An object with a flipped bit waits its turn."""
@@ -50,11 +55,33 @@ class TierContents:
                 if known.setdefault(base, batch) != batch:
                     yield f"{where}: offset {base} has other bytes than before"
                 expected = batch.end_offset
+            reader = TierReader(ModelledStore(self._store.bucket))
+            self._notes[run.name, run.entry.summary_at] = at_once(reader.notes(run))
         except TierError as error:
             yield f"{where}: {error}"
             return
         if expected != run.end_offset:
             yield f"{where}: it ends at {expected}, and was committed to {run.end_offset}"
+
+    def replaced(self, old: Sequence[Run], new: Sequence[Run]) -> Iterator[str]:
+        """Name what runs tell of transactions that those in whose place they are do not, or do."""
+        before, after = self._told(old), self._told(new)
+        if before is not None and after is not None and before != after:
+            yield f"{new[0].name} tells of transactions {after}, and before that was {before}"
+
+    def _told(self, runs: Sequence[Run]) -> tuple[list[tuple[int, ...]], int] | None:
+        """Return what was aborted and up to where it is decided; None: a run was not read."""
+        rows: list[tuple[int, ...]] = []
+        decided_end = 0
+        for run in runs:
+            notes = self._notes.get((run.name, run.entry.summary_at))
+            if notes is None:
+                return None
+            every = zip(*notes.aborted, strict=True)
+            rows += [row for row in every if row[2] < run.end_offset]
+            if run.end_offset == run.entry.end_offset:
+                decided_end = max(decided_end, notes.decided_end)
+        return rows, decided_end
 
     def _batches(self, run: Run) -> Iterator[tuple[int, Batch]]:
         key, offset = run.entry.topic_partition, run.first_offset

@@ -7,6 +7,7 @@
                         its runs follow what was there, and have what the log has (contents.py)
                         no later tenure has read the partition before: its master is not deposed
                         nothing is ever cut: what is confirmed stays in the log
+                        a replacement has the same batches, and tells of the same transactions
 
 Answers count, since no failover undoes what was answered (ADR 0121). An answer may be heard late:
 a master that stood still is told of a commit after the next one has gone on. So tenures and events
@@ -177,7 +178,10 @@ class TierPromises:
         if (problem := manifest.problem_with(group)) is not None:
             self._found(f"{where}: {problem}")
             return
-        manifest.apply(group)
+        gone = manifest.apply(group)
+        if group.kind is Kind.REPLACE:
+            for text in self.contents.replaced(gone, group.runs):
+                self._found(f"{where}: {text}")
         self._one_manifest(told, key, manifest.snapshot())
 
     def _one_manifest(self, told: Told, key: TopicPartition, snapshot: Snapshot) -> None:
