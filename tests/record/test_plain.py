@@ -27,7 +27,7 @@ def twin(request: pytest.FixtureRequest) -> CheckPlain:
 
 
 def looked_at(
-    checks: CheckPlain, data: bytes, bounds: Bounds = (NOW_MS, HOUR_MS, HOUR_MS)
+    checks: CheckPlain, data: bytes | bytearray, bounds: Bounds = (NOW_MS, HOUR_MS, HOUR_MS)
 ) -> BatchHeader | None:
     return checks(memoryview(data), *bounds)
 

@@ -10,6 +10,7 @@ from penstock.record.build import Record, build_batch
 from penstock.record.errors import RecordError
 from penstock.record.read import DecodedRecord, iter_records, record_at
 from penstock.record.walk import INT64_MAX, INT64_MIN
+from tests.record.batches import batch, record
 
 compiled = pytest.mark.skipif(read.COMPILED is None, reason="the compiled twin was not built")
 Found = tuple[DecodedRecord, int, int]
@@ -85,4 +86,12 @@ def test_a_record_whose_offset_does_not_rise_ends_the_reading_behind_those_befor
     records = iter_records(memoryview(made))
     assert next(records).value == b"a"
     with pytest.raises(RecordError, match="offset delta 0 after 0"):
+        next(records)
+
+
+def test_bytes_behind_the_last_record_of_a_batch_are_an_error() -> None:
+    made = memoryview(batch(record(0, b"k", b"v") + b"\0", 1))
+    records = iter_records(made)
+    assert next(records).value == b"v"
+    with pytest.raises(RecordError, match="1 bytes follow the last record"):
         next(records)

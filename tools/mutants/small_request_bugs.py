@@ -182,6 +182,6 @@ MUTANTS = (
             "        yield record\n    if at > len(block):\n",
         ),
         kind=Kind.GUARD,
-        near=("tests/record/test_build_and_read.py",),
+        near=("tests/record/test_record_at.py",),
     ),
 )
