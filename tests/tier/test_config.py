@@ -7,8 +7,8 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.node.settings.settings import load_settings
 from penstock.tier.config import TierConfig
-from penstock.tier.hdfs_place import hdfs_place
 from penstock.tier.copies.merge_plan import MergeRules
+from penstock.tier.hdfs_place import hdfs_place
 
 S3: dict[str, Any] = {
     "url": "s3://bucket/some/prefix",
