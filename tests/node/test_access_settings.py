@@ -30,6 +30,7 @@ def test_an_authoriser_has_super_users() -> None:
         (["access.authorizer=ranger"], "access.authorizer"),
         (["access.super_users=admin"], "'admin' is no principal: write User:NAME"),
         (["access.super_users=User:"], "'User:' is no principal"),
+        (['access.super_users=["User:admin"]'], "is no principal: write User:NAME"),
     ],
 )
 def test_what_is_wrong_is_said(overrides: list[str], text: str) -> None:

@@ -38,7 +38,7 @@ class AccessConfig:
         """Check principals, and the relations between fields."""
         for user in self.super_users:
             kind, colon, name = user.partition(":")
-            if not (kind and colon and name):
+            if not (kind.isalnum() and colon and name):
                 raise ConfigError(f"access.super_users: {user!r} is no principal: write User:NAME")
         is_open = self.super_users or self.allow_everyone_if_no_acl_found
         if self.authorizer is AuthoriserKind.ACL and not is_open:
