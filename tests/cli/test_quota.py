@@ -77,3 +77,7 @@ def test_what_can_not_be_is_refused(
     node: NodeProcess, arguments: tuple[str, ...], reason: str
 ) -> None:
     assert reason in told(node, "set", *arguments, fails=True)
+
+
+def test_a_list_for_what_is_no_address_is_refused(node: NodeProcess) -> None:
+    assert "host is not a valid IP" in told(node, "list", "--ip", "host", fails=True)

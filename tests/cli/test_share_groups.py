@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import AcknowledgeType, ShareConsumer
 
 from harness.waiting import UNTIL_SECONDS, wait_until
-from penstock.cli.connect import ADMIN_SECONDS
 from tests.cli.launched import launched
 from tests.cli.test_up import failed
 
@@ -121,9 +120,7 @@ def test_a_command_says_whom_it_waits_for_and_ends_where_a_master_does_not_answe
         pid = int((up.directory / f"node-{silent}" / "pid").read_text())
         os.kill(pid, signal.SIGSTOP)
         try:
-            began = time.monotonic()
             code, out, errors = up.try_to_run("group", "describe", GROUP)
-            took = time.monotonic() - began
         finally:
             os.kill(pid, signal.SIGCONT)
         assert (code, out) == (1, "")
@@ -131,4 +128,3 @@ def test_a_command_says_whom_it_waits_for_and_ends_where_a_master_does_not_answe
         who = f"the coordinator of group {GROUP} and the brokers that lead its topics"
         assert waiting == f"waiting for {who}, for about 15 s at most"
         assert failure.startswith(f"penstock: {who} did not answer in time: see whether")
-        assert took < 2 * ADMIN_SECONDS

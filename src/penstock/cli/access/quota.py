@@ -53,6 +53,8 @@ def list_quotas(
     from penstock.client.quotas import Quotas
     from penstock.quotas.filters import Component, Match
 
+    if ip is not None:
+        _entity(None, None, ip)
     components = tuple(
         Component(kind, Match.DEFAULT if name is None else Match.EXACT, name)
         for kind, name in _parts(user, client_id, ip)
