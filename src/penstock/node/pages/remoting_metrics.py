@@ -94,24 +94,36 @@ def _sent_back(front: RemotingFront) -> Iterator[Metric]:
 def _index_metrics(front: RemotingFront) -> Iterator[Metric]:
     """Yield what is counted of the index of messages by id and key."""
     finding, indexes = front.finding, list(front.finding.indexes.values())
-    for name, text, value in (
-        ("bytes", "Bytes on the disk of", sum(one.bytes_now for one in indexes)),
-        ("tables", "Tables on the disk of", sum(len(one.tables) for one in indexes)),
-        (
-            "behind_bytes",
-            "Confirmed bytes of logs that are lacking in",
-            sum(one.behind_bytes for one in indexes),
-        ),
-    ):
-        told = f"{text} the index of messages by id and key."
-        yield GaugeMetricFamily(f"penstock_remoting_index_{name}", told, value)
-    for name, text, value in (
-        ("entries", "Ids and keys that were added to", sum(one.entries for one in indexes)),
-        ("damaged_tables", "Damaged tables of", sum(one.damaged for one in indexes)),
-        ("unreadable_batches", "Batches not read for", sum(one.unreadable for one in indexes)),
-    ):
-        told = f"{text} the index of messages by id and key."
-        yield CounterMetricFamily(f"penstock_remoting_index_{name}", told, value)
+    yield GaugeMetricFamily(
+        "penstock_remoting_index_bytes",
+        "Bytes on the disk of the index of messages by id and key.",
+        sum(one.bytes_now for one in indexes),
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_index_tables",
+        "Tables on the disk of the index of messages by id and key.",
+        sum(len(one.tables) for one in indexes),
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_index_behind_bytes",
+        "Confirmed bytes of logs that are lacking in the index of messages by id and key.",
+        sum(one.behind_bytes for one in indexes),
+    )
+    yield CounterMetricFamily(
+        "penstock_remoting_index_entries",
+        "Ids and keys that were added to the index of messages by id and key.",
+        sum(one.entries for one in indexes),
+    )
+    yield CounterMetricFamily(
+        "penstock_remoting_index_damaged_tables",
+        "Damaged tables of the index of messages by id and key.",
+        sum(one.damaged for one in indexes),
+    )
+    yield CounterMetricFamily(
+        "penstock_remoting_index_unreadable_batches",
+        "Batches not read for the index of messages by id and key.",
+        sum(one.unreadable for one in indexes),
+    )
     searches = CounterMetricFamily(
         "penstock_remoting_searches",
         "Queries for messages by id or key, by their outcome; `behind`: nothing was found, and the"
