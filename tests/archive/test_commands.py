@@ -101,8 +101,8 @@ def test_a_replay_says_under_which_id_it_goes_on(topics: Topics, archived: tuple
     ("command", "said"),
     [
         (("archive", "ls", "{tmp}/none"), "penstock archive run TOPIC --to"),
-        (("archive", "verify", "{tmp}"), "penstock archive run makes one"),
-        (("archive", "prune", "{tmp}"), "penstock archive run makes one"),
+        (("archive", "verify", "{tmp}"), "holds no archive: penstock archive run TOPIC --to"),
+        (("archive", "prune", "{tmp}"), "holds no archive: penstock archive run TOPIC --to"),
         (("archive", "ls", "{file}"), "is no directory"),
         (("archive", "ls", "gs://x/y"), "write a directory, or s3://"),
         (("archive", "ls", "s3://x/y"), "--store endpoint="),
@@ -202,6 +202,7 @@ def test_a_prefix_is_the_same_with_a_slash_at_its_end(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s")
+    secret.chmod(0o600)
     seen: list[S3Settings] = []
 
     def note(settings: S3Settings) -> ObjectStore:

@@ -33,6 +33,7 @@ def test_a_topic_is_kept_in_a_bucket_and_replayed_from_it(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text(f"{s3_server.SECRET}\n")
+    secret.chmod(0o600)
     keys = {
         "endpoint": server.endpoint,
         "region": s3_server.REGION,
