@@ -22,6 +22,8 @@ ELSEWHERE = {
     "penstock archive run orders --to s3://archive/orders --store endpoint=https://s3.example"
     " --store access-key-id=me --store secret-key-file=secret": "a bucket of somebody else",
     "penstock consume greetings --from end --follow": "runs until it is ended",
+    "penstock message find orders --key order-17": "port 9876: test_message.py",
+    "penstock message find orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json": "as above",
 }
 TOPICS = ("greetings", "orders", "orders-again", "test", "a", "b")
 READERS = (
@@ -85,6 +87,7 @@ REFUSED = {
     "cluster forget-identity": "is alive: its identity is in use. Stop it first",
     "set elect": "is alive: ask for a transfer",
     # No topic is copied into the store.
+    "archive recover": "the store has no objects: see tier.url",
     "tier repair": "no topic was copied into it yet (remote.storage.enable)",
     # No client of these tests pushes metrics.
     "audit metrics": "say with `penstock config set client-metrics NAME` what clients push",

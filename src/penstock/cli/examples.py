@@ -187,7 +187,7 @@ EXAMPLES = {
         " --store access-key-id=me --store secret-key-file=secret",
     ),
     "archive recover": (
-        "penstock archive recover orders --to /archive/orders --config node.toml"
+        "penstock archive recover orders --to /archive/orders --config /etc/penstock/node.toml"
         " --topic-id 0f8fad5b-d9cb-469f-a165-70867728950e",
     ),
     "archive ls": ("penstock archive ls /archive/orders", "penstock archive ls . --files -o json"),
