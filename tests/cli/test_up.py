@@ -220,7 +220,7 @@ def test_a_wrong_setting_is_one_line(tmp_path, override, message):
 def test_a_data_path_that_is_a_file_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     done = penstock("up", "--data", tmp_path / "file", "--port", free_port())
-    refused(done, "file is no directory (see penstock up --help)")
+    refused(done, r"file is no directory \(see penstock up --help\)")
 
 
 def test_python_without_assertions_is_refused(tmp_path):

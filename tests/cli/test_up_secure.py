@@ -214,6 +214,7 @@ def test_a_client_that_trusts_another_authority_does_not_speak_to_the_node(up):
 def test_another_user_may_do_nothing_until_a_rule_says_so(up, tmp_path):
     config = ("--client-config", str(up.directory / "security" / "admin.properties"))
     (tmp_path / "password").write_text("of-bob\n")
+    (tmp_path / "password").chmod(0o600)
     at = ("--bootstrap", up.bootstrap)
 
     def done(*arguments):

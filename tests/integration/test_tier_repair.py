@@ -61,7 +61,7 @@ def test_a_store_in_order_is_told_to_be_so(node: NodeProcess, store: Directory) 
     for path in before:
         age(path)
     assert repaired(node, "--delete") == (0, "[]\n")
-    assert store.objects() == before
+    assert set(before) <= set(store.objects())  # what is closed meanwhile is copied, too
 
 
 def test_probes_are_shown_first_and_deleted_when_told(node: NodeProcess, store: Directory) -> None:
@@ -77,7 +77,7 @@ def test_probes_are_shown_first_and_deleted_when_told(node: NodeProcess, store: 
     code, text = repaired(node, "--delete")
     assert (code, '"deleted"' in text) == (0, True)
     assert (old.exists(), young.exists()) == (False, True)
-    assert live == set(store.objects())
+    assert live <= set(store.objects())
     assert numbers_read(node) == [str(number) for number in range(COUNT)]
 
 
