@@ -102,3 +102,7 @@ def test_a_run_that_was_cut_vouches_for_nothing_and_tells_of_no_marker_behind_th
     own = part([*COMMITTED, *ABORTED], 5, OF_ABORTED)
     assert settled(own, cut_to=4) == Settled(3, [])
     assert settled(own, cut_to=5) == Settled(5, [AbortedRange(3, 4, 8)])
+
+
+def test_what_an_earlier_run_vouches_for_stays_so_behind_one_that_knows_nothing() -> None:
+    assert settled(part([data(0, 7), batch(1)], 2), part([batch(2)])).end_offset == 3
