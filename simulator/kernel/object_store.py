@@ -156,7 +156,8 @@ class ModelledStore:
 
     async def pages(self, prefix: str) -> AsyncIterator[Sequence[Stat]]:
         """As the port says."""
-        names = sorted(name for name in self.bucket.objects if name.startswith(f"{prefix}/"))
+        begin = f"{prefix}/" if prefix else ""
+        names = sorted(name for name in self.bucket.objects if name.startswith(begin))
         for at in range(0, len(names), PAGE_NAMES):
             self._end(self._begin("list", prefix), prefix)
             there = [one for one in names[at : at + PAGE_NAMES] if one in self.bucket.objects]

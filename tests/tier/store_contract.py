@@ -158,6 +158,7 @@ class StoreContract:
             for name in ("a/1", "a/b/2", "ab/3", "c/4"):
                 await store.put(name, [name.encode()])
             assert await listed(store, "a") == {"a/1": 3, "a/b/2": 5}
+            assert set(await listed(store, "")) == {"a/1", "a/b/2", "ab/3", "c/4"}
 
         run(work())
 

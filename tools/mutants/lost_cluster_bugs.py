@@ -10,7 +10,7 @@ COPYING = "archive/copying.py"
 SETTLED = "tier/read/settled.py"
 NOTES = ("tests/tier/test_settled.py",)
 ABORTED = ("tests/archive/test_lost_cluster.py",)
-RECOVERED = ("tests/archive/test_recover.py",)
+RECOVERED = ABORTED
 
 MUTANTS = (
     plant(
