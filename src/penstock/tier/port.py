@@ -97,7 +97,7 @@ class ObjectStore(Protocol):
         """Return size and version of an object. Raises StoreError."""
 
     def pages(self, prefix: str) -> AsyncIterator[Sequence[Stat]]:
-        """Yield the objects whose names begin with the parts of `prefix` (empty: all), page by page.
+        """Yield the objects whose names begin with the parts of `prefix`; empty: all, in pages.
 
         Objects that come or go meanwhile may be among them or not. Raises StoreError.
         """
