@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import count as counted
 from typing import Any
@@ -20,29 +20,12 @@ from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import decode_messages
 from tests.live_node import LiveNode
-from tests.remoting.served import SET, Remote, pulled, running_remoting_node, sent
+from tests.remoting.served import SET, Remote, pulled, sent
 
 SEND, VIEW = RequestCode.SEND_MESSAGE_V2, RequestCode.VIEW_MESSAGE_BY_ID
 NAMES, STATS = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, RequestCode.GET_TOPIC_STATS_INFO
 PROGRESS = RequestCode.GET_CONSUME_STATS
 _numbers = counted()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_remoting_node(tmp_path_factory.mktemp("admin")) as served:
-        yield served
-
-
-@pytest.fixture
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def remote(served: tuple[LiveNode, str]) -> Iterator[Remote]:
-    with closing(Remote(served[1])) as remote:
-        yield remote
 
 
 @pytest.fixture

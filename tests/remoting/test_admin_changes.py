@@ -1,8 +1,7 @@
 """What a node answers to those who operate a cluster with RocketMQ's tools: what they change."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from functools import partial
 from itertools import count as counted
 from typing import Any
@@ -18,7 +17,7 @@ from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from tests.live_node import UNTIL_SECONDS, LiveNode
-from tests.remoting.served import SET, Remote, pulled, running_remoting_node, sent
+from tests.remoting.served import SET, Remote, pulled, sent
 from tests.remoting.test_admin import code, member, position, table
 
 SEND, PULL = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
@@ -29,23 +28,6 @@ DELETE_GROUP = RequestCode.DELETE_SUBSCRIPTIONGROUP
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 INVALID = ResponseCode.INVALID_PARAMETER
 _numbers = counted()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_remoting_node(tmp_path_factory.mktemp("changes")) as served:
-        yield served
-
-
-@pytest.fixture
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def remote(served: tuple[LiveNode, str]) -> Iterator[Remote]:
-    with closing(Remote(served[1])) as remote:
-        yield remote
 
 
 @pytest.fixture

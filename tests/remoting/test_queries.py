@@ -1,7 +1,5 @@
 """Messages are found by their keys and ids, as remoting clients and mqadmin ask for them."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from typing import Any
 
@@ -15,28 +13,11 @@ from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import Message, decode_messages
 from penstock.remoting.wire.properties import read_properties
 from tests.live_node import LiveNode
-from tests.remoting.served import SET, Remote, running_remoting_node, sent
+from tests.remoting.served import SET, Remote, sent
 
 SEND, QUERY = RequestCode.SEND_MESSAGE_V2, RequestCode.QUERY_MESSAGE
 ALWAYS = (1 << 63) - 1
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
-    with running_remoting_node(tmp_path_factory.mktemp("queries")) as served:
-        yield served
-
-
-@pytest.fixture
-def node(served: tuple[LiveNode, str]) -> LiveNode:
-    return served[0]
-
-
-@pytest.fixture
-def remote(served: tuple[LiveNode, str]) -> Iterator[Remote]:
-    with closing(Remote(served[1])) as remote:
-        yield remote
 
 
 def make_topic(node: LiveNode) -> str:

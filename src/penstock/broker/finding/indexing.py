@@ -3,7 +3,7 @@
     several times a second: look ─► a member's index has something to do ─► a step, on a thread
       ─► rest, three times as long as it took ─► the next member's
 
-So no send pays for the index, and it takes a quarter of one processor at most; where it falls
+So no send pays for the index, and it takes about a quarter of one processor; where it falls
 behind, it says by how much. While a search waits for it there is no rest.
 
 Source: ours, docs/adr/0175.
