@@ -25,5 +25,6 @@ To add bugs: a module called `<what>_bugs.py` in this package, with a tuple `MUT
 
 Write it by reading the code for what a careful person could get wrong, not beside the test that
 finds it; then `--check --only NAME`, and `--only NAME --no-clean` to see who finds it. What nothing
-finds is a gap: write the test. `excuses` is for bugs that provably change nothing.
+finds is a gap: write the test. `python -m tools.mutants.edges` makes the small ones of a room by
+rule, and lists those that no test sees. `excuses` is for bugs that provably change nothing.
 """

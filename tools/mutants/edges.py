@@ -1,0 +1,189 @@
+"""Small slips in the source that no test sees: a list to read, not a score.
+
+    python -m tools.mutants.edges tier/read/merge.py finding     files or rooms
+    python -m tools.mutants.edges raft --sample 100 --kind bound     a part of them
+    python -m tools.mutants.edges broker/finding --tests tests/broker tests/finding
+
+Bugs that people plant (`tools.mutants`) are few and chosen; what they show again and again is that
+tests miss the same few sorts: equality at a bound, a count after a refusal, the order of two steps,
+state that is not cleared. Those can be made by rule, so this makes all of them (`slips`), one at a
+time, in a copy of the last commit, and runs the tests that call the changed function (`called`),
+the quickest first.
+
+A slip that survives is a question: which test would see it? Either somebody writes that test, or
+the slip changes nothing (then it often shows a condition that is not needed). That is why there is
+no goal for their number, and no file of results.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .called import CALLS
+from .mutant import SOURCE, Edit, Mutant
+from .mutant import Kind as MutantKind
+from .slips import Kind, Slip, slips_in
+from .tree import Tree, copy_of
+
+ROOT = Path(__file__).parents[2]
+PROFILE_SECONDS = 1200.0
+TRY_SECONDS = 120.0
+TESTS_MAX = 400
+CALLING_SECONDS_MAX = 60.0
+"""Of those that call a function, so many and so long, for one slip; the quickest of them."""
+_PYTEST = (
+    "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no",
+    "--hypothesis-seed=0", "-m", "not process and not spark and not compat",
+)  # fmt: skip
+
+
+class Test(NamedTuple):
+    """A test without a slip."""
+
+    name: str
+    seconds: float
+    functions: frozenset[str]
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0 when all were tried, 2 if that can not be done."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that the copy is removed
+    try:
+        files = sorted(_files(options.places))
+        suites = options.tests or sorted(_suites(files))
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with copy_of(ROOT) as tree:
+        tests = _profile(tree, suites)
+        if tests is None:
+            return 2
+        chosen = _chosen(tree, files, options)
+        print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
+        survivors = [slip.kind for path, slip in chosen if not _is_seen(tree, tests, path, slip)]
+    _tell(chosen, survivors)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants.edges",
+        description="Which small slips in the source does no test see?",
+    )
+    parser.add_argument("places", nargs="+", help="files or rooms below src/penstock")
+    parser.add_argument("--tests", nargs="+", help="suites to look with; default: of the rooms")
+    parser.add_argument("--kind", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
+    parser.add_argument("--sample", type=int, help="so many of them, at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    return parser
+
+
+def _files(places: list[str]) -> Iterator[str]:
+    """Yield paths below src/penstock. Raises FileNotFoundError."""
+    for place in places:
+        path = ROOT / SOURCE / place
+        if not path.exists():
+            raise FileNotFoundError(f"{SOURCE}/{place} is not there: name a file or a room of it")
+        for one in [path] if path.is_file() else path.rglob("*.py"):
+            yield str(one.relative_to(ROOT / SOURCE))
+
+
+def _suites(files: list[str]) -> set[str]:
+    """Return the directories of tests that are called as the rooms. Raises FileNotFoundError."""
+    suites = {f"tests/{part}" for one in files for part in Path(one).parts[:-1]}
+    there = {one for one in suites if (ROOT / one).is_dir()}
+    if not there:
+        raise FileNotFoundError(f"no tests stand in {', '.join(sorted(suites))}: use --tests")
+    return there
+
+
+def _profile(tree: Tree, suites: list[str]) -> list[Test] | None:
+    """Run the tests without a slip; the quickest first. None where one is red."""
+    told = tree.path / "calls.json"
+    os.environ[CALLS] = str(told)
+    try:
+        plugin = ("-p", "tools.mutants.called")
+        finished = tree.run(
+            *_PYTEST, "--timeout=300", *plugin, *suites, seconds_max=PROFILE_SECONDS
+        )
+    finally:
+        del os.environ[CALLS]
+    if finished.code != 0:
+        print(
+            f"the tests are not green without a slip:\n{finished.output[-2000:]}", file=sys.stderr
+        )
+        return None
+    calls: dict[str, dict[str, Any]] = json.loads(told.read_text())
+    tests = [Test(name, one["seconds"], frozenset(one["functions"])) for name, one in calls.items()]
+    return sorted(tests, key=lambda test: test.seconds)
+
+
+def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[tuple[str, Slip]]:
+    every = [
+        (path, slip)
+        for path in files
+        for slip in slips_in((tree.path / SOURCE / path).read_text())
+        if slip.kind in options.kind
+    ]
+    if options.sample is None or options.sample >= len(every):
+        return every
+    return sorted(random.Random(options.seed).sample(every, options.sample))
+
+
+def _is_seen(tree: Tree, tests: list[Test], path: str, slip: Slip) -> bool:
+    """Whether a test is red, hangs or can not be collected with it; tells those that survive."""
+    called = f"{path}:{slip.function}"
+    calling = _quickest(test for test in tests if called in test.functions)
+    if calling:
+        with tree.planted(_planted(tree, path, slip)):
+            finished = tree.run(*_PYTEST, "--timeout=20", *calling, seconds_max=TRY_SECONDS)
+        if finished.code != 0:
+            return True
+    why = "" if calling else "   (no test calls it)"
+    print(
+        f"{path}:{slip.line} {slip.kind}: {_short(slip.was)} -> {_short(slip.now)}{why}", flush=True
+    )
+    return False
+
+
+def _quickest(calling: Iterable[Test]) -> list[str]:
+    chosen: list[str] = []
+    seconds = 0.0
+    for test in itertools.islice(calling, TESTS_MAX):
+        seconds += test.seconds
+        if chosen and seconds > CALLING_SECONDS_MAX:
+            break
+        chosen.append(test.name)
+    return chosen
+
+
+def _planted(tree: Tree, path: str, slip: Slip) -> Mutant:
+    edit = Edit(path, (tree.path / SOURCE / path).read_text(), slip.text)
+    about = f"{path}:{slip.line}"
+    return Mutant(
+        name=about, subject=path, kind=MutantKind.RANGE, breaks=slip.now, edits=(edit,), near=()
+    )
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:100]
+
+
+def _tell(chosen: list[tuple[str, Slip]], survivors: list[Kind]) -> None:
+    made, left = Counter(slip.kind for _, slip in chosen), Counter(survivors)
+    for kind in Kind:
+        if made[kind]:
+            print(f"{kind:8} {made[kind] - left[kind]:4} of {made[kind]:4} seen")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
