@@ -40,6 +40,12 @@ def test_an_empty_slave_installs_when_it_wants_the_newest_segment_only() -> None
     assert isinstance(align(EMPTY, MASTER, wants_newest_only=True), Install)
 
 
+def test_the_newest_segment_of_an_empty_master_is_copied_too() -> None:
+    both = shape(start=950, end=950)
+    install = align(both, both, wants_newest_only=True)
+    assert install == Install("the own log is empty")
+
+
 def test_an_empty_slave_goes_on_where_the_segment_that_it_copied_begins() -> None:
     """The master's newest segment was empty when it was copied."""
     copied = shape((3, 0), (4, 900), start=950, end=950)

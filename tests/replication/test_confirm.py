@@ -193,3 +193,17 @@ def test_writes_wait_for_every_member_while_the_set_is_smaller_than_they_need() 
     assert in_step(A, policy=two, replicas=3).waits_for(BrokerId(C), as_brokers(A))
     assert not in_step(A, B, policy=two, replicas=3).waits_for(BrokerId(C), as_brokers(A, B))
     assert not in_step(A, policy=ADAPTIVE, replicas=3).waits_for(BrokerId(C), as_brokers(A))
+
+
+def test_it_is_told_once_that_the_confirm_position_moved() -> None:
+    tracker = tracker_of(in_step(A, B), a=100)
+    assert tracker.acknowledge(BrokerId(B), Position(40))
+    assert not tracker.acknowledge(BrokerId(B), Position(40))
+    assert not tracker.change_members(in_step(A, B))
+
+
+def test_the_sets_that_count_are_those_of_the_last_change() -> None:
+    tracker = tracker_of(in_step(A, B))
+    changed = changing((A, B), (A,), AckPolicy())
+    tracker.change_members(changed)
+    assert tracker.membership is changed

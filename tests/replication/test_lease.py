@@ -147,3 +147,13 @@ def test_how_many_must_be_silent_for_an_election_goes_by_the_set_that_elects() -
     assert new.is_held(members(PolicyKind.ADAPTIVE, A, B, C), 1)
     assert not new.is_held(asking, 1)
     assert not new.covers_reads(asking, 1)
+
+
+def test_a_member_whose_connection_ended_keeps_nothing() -> None:
+    both = members(PolicyKind.QUORUM)
+    held = lease()
+    held.note_member(BrokerId(B), 10)
+    assert held.is_held(both, 11)
+    held.forget_member(BrokerId(B))
+    held.forget_member(BrokerId(C))
+    assert not held.is_held(both, 11)

@@ -90,3 +90,11 @@ def test_an_older_asker_does_not_take_a_promise_over(promised: Promise) -> None:
     assert promised.asker == ASKER
     assert not promised.release(LeaderEpoch(3), older)
     assert promised.holds(LeaderEpoch(3))
+
+
+def test_a_promise_that_ended_is_made_again_for_the_same_mastership(promised: Promise) -> None:
+    assert promised.release(LeaderEpoch(3), ASKER)
+    later = Asker(ControllerEpoch(6), RequestId(1))
+    promised.make(LeaderEpoch(3), later)
+    assert promised.holds(LeaderEpoch(3))
+    assert promised.asker == later

@@ -210,6 +210,34 @@ def test_epochs_out_of_order_and_ranges_that_can_not_be_are_refused() -> None:
             decode(memoryview(frame_of(HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), bad))))
 
 
+@pytest.mark.parametrize(
+    "at_its_bound",
+    [
+        shape(start=10, end=10),
+        shape((0, 0), start=0, end=0),
+        shape((4, 10), (5, 10), start=0, end=10),
+    ],
+)
+def test_a_shape_that_reaches_its_bounds_is_read(at_its_bound: LogShape) -> None:
+    answer = HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), at_its_bound)
+    assert decode(memoryview(frame_of(answer))) == answer
+
+
+@pytest.mark.parametrize(("at", "data"), [(0, b"ab"), (4094, b"ab"), (4096, b"")])
+def test_a_run_that_reaches_the_bounds_of_its_segment_is_read(at: int, data: bytes) -> None:
+    run = LogRun(
+        ReplicaSetId(SET),
+        LeaderEpoch(EPOCH),
+        LeaderEpoch(0),
+        Position(at),
+        Position(0),
+        Position(0),
+        Position(4096),
+        data,
+    )
+    assert decode(memoryview(frame_of(run))) == run
+
+
 def test_a_run_outside_its_segment_is_refused() -> None:
     for run in (
         LogRun(

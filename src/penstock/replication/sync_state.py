@@ -240,7 +240,6 @@ class SyncStateKeeper:
         invariant(after >= before, "a recorded set is not older", before=before, after=after)
         if after != before:
             self._open = ()
-            self._was_open = False
             self._is_answered = False
             self._failures = 0
         self._recorded = recorded
