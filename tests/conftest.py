@@ -22,6 +22,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("no-deadline")
 
+YOUNG_OBJECTS = 20_000
+"""So many objects more than before begin a collection, and not 700: tests make and leave much more,
+and collections took a seventh of their time."""
+
+gc.disable()  # until all tests are collected: modules and tests live to the end
+
 OWN_PROCESSES = re.compile(r"\bmark\.(process|spark)\b")
 """What `make test-process` looks for in files, so as to import no others."""
 
@@ -48,6 +54,8 @@ def pytest_collection_finish() -> None:
     """Let collections of garbage pass over all modules and tests: they live to the end."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

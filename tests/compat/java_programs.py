@@ -63,10 +63,11 @@ def wait_printed(server: JavaServer, text: str, *, after: int = 0) -> int:
     """
     found: list[int] = []
 
-    def is_there() -> bool:
-        assert server.is_running, server.log_tail(30)
+    def is_there_or_never_will_be() -> bool:
+        is_running = server.is_running  # before the look: what it printed last is seen
         found[:] = [printed(server).find(text, after)]
-        return found[0] >= 0
+        return found[0] >= 0 or not is_running
 
-    assert wait_until(is_there, UNTIL_SECONDS, every_seconds=0.1), server.log_tail(30)
+    wait_until(is_there_or_never_will_be, UNTIL_SECONDS, every_seconds=0.1)
+    assert found[0] >= 0, server.log_tail(30)
     return found[0] + len(text)

@@ -53,9 +53,9 @@ def create(node: LiveNode, name: str) -> None:
 
 
 def waiting(node: LiveNode) -> int:
+    """How many half messages wait; -1 where none are kept."""
     keeping = node.node._rocketmq.keeping
-    assert keeping is not None
-    return node.call(keeping.halves.waiting)
+    return -1 if keeping is None else node.call(keeping.halves.waiting)
 
 
 def checked(told: list[dict[str, Any]]) -> Counter[str]:

@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from harness.cluster import ClusterProcess
 from harness.waiting import UNTIL_SECONDS
 from tests.compat.java_connect import Worker, Workers
+from tests.compat.taking import Taking
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
@@ -94,23 +95,29 @@ class Committed:
         settings = {"isolation.level": "read_committed", "fetch.wait.max.ms": 50}
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", **settings})
         self._consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        self._taking = Taking(self._consumer)
         self._workers = workers
         self.lines: list[str] = []
 
     def look(self) -> None:
         """Read what is there, for a short while."""
-        for message in self._consumer.consume(100, 0.05):
-            assert message.error() is None, message.error()
-            self.lines.append(bytes(message.value() or b"").decode())
+        self._look()
+        self._taking.check()
+
+    def _look(self) -> None:
+        self.lines.extend((one.value or b"").decode() for one in self._taking.take(100, 0.05))
 
     def wait_count(self, count: int) -> None:
         """Wait until there are so many lines."""
 
         def are_there() -> bool:
-            self.look()
+            self._look()
             return len(self.lines) >= count
 
-        self._workers.until(are_there, lambda: f"{len(self.lines)} of {count}")
+        self._workers.until(
+            lambda: self._taking.is_over(are_there), lambda: f"{len(self.lines)} of {count}"
+        )
+        self._taking.check()
 
     def wait(self, lines: list[str]) -> None:
         """Wait until there are as many lines as these; they must be these in this order."""

@@ -17,6 +17,7 @@ from harness.node import NodeProcess
 from harness.waiting import UNTIL_SECONDS, wait_until
 from tests.compat.java_streams import JavaStreams, settings_of
 from tests.compat.java_tools import tool
+from tests.compat.taking import Taking
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
@@ -61,6 +62,7 @@ class Counting:
             }
         )
         self._reader.assign([TopicPartition(self.sink, n, 0) for n in range(PARTITIONS)])
+        self._taking = Taking(self._reader)
 
     def write(self, times: int) -> None:
         for _ in range(times):
@@ -69,13 +71,15 @@ class Counting:
                 self.written[word] += 1
         self._producer.flush()
 
-    def is_counted(self) -> bool:
-        for message in self._reader.consume(500, 0.2):
-            assert message.error() is None
-            key, value = message.key(), message.value()
-            assert isinstance(key, bytes)
-            assert isinstance(value, bytes)
-            self._counted[key.decode()] = int.from_bytes(value, "big")
+    def wait_counted(self) -> None:
+        """Wait until what the application has written last of each word is what there is of it."""
+        self._taking.wait(self._is_counted, told=lambda: self._counted)
+
+    def _is_counted(self) -> bool:
+        for one in self._taking.take(500, 0.2):
+            # No key is no word, and no value no count: neither is ever equal to what was written.
+            word = "" if one.key is None else one.key.decode()
+            self._counted[word] = -1 if one.value is None else int.from_bytes(one.value, "big")
         return self._counted == self.written
 
     def instance(self, directory: Path, guarantee: str) -> JavaStreams:
@@ -117,7 +121,7 @@ def test_counts_are_right_while_instances_come_close_and_are_killed(
     ):
         until(lambda: len(one.active_tasks) == len(two.active_tasks) == PARTITIONS)
         assert one.active_tasks | two.active_tasks == all_tasks()
-        until(counting.is_counted)
+        counting.wait_counted()
         view = group(node.bootstrap, counting.name)
         assert (view["type"], view["state"], view["members"]) == ("streams", "Stable", 2)
         assert view["topology_epoch"] == 0
@@ -141,11 +145,11 @@ def test_counts_are_right_while_instances_come_close_and_are_killed(
         two.close()
         until(lambda: one.active_tasks == all_tasks())
         counting.write(5)
-        until(counting.is_counted)
+        counting.wait_counted()
         with counting.instance(tmp_path / "three", guarantee) as three:
             until(lambda: len(three.active_tasks) == PARTITIONS)
             three.kill()
             counting.write(5)
             until(lambda: one.active_tasks == all_tasks())
-            until(counting.is_counted)
+            counting.wait_counted()
     counting.close()

@@ -32,6 +32,7 @@ from harness.cluster import ClusterProcess
 from harness.waiting import UNTIL_SECONDS, wait_until
 from tests.compat.conftest import SHARES_PROJECT
 from tests.compat.java_mirror import mirror_maker
+from tests.compat.taking import Taking
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(400)]
 
@@ -119,9 +120,12 @@ class Flow:
         self.of, self.at = of, at
         self.topic = f"{of.alias}.{of.topic}"
         self._consumer = at.consumer("check")
+        self._taking = Taking(self._consumer)
         self.found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
         self.ends = [0] * PARTITIONS
         """The offset behind the last record that was read of each partition."""
+        self.positions: list[int] = []
+        """Of the readers' group here, as they were seen last."""
 
     def exists(self) -> bool:
         return self.topic in self.at.admin.list_topics(timeout=UNTIL_SECONDS).topics
@@ -133,25 +137,29 @@ class Flow:
 
     def is_whole(self) -> bool:
         """Read on; say whether as many records were read as were written."""
-        for message in self._consumer.consume(500, 0.2):
-            assert message.error() is None, message.error()
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
-            assert offset is not None
-            self.found[partition].append(bytes(message.value() or b""))
-            self.ends[partition] = offset + 1
+        for one in self._taking.take(500, 0.2):
+            self.found[one.partition].append(one.value or b"")
+            self.ends[one.partition] = one.offset + 1
         pairs = zip(self.found, self.of.written, strict=True)
-        return all(len(found) >= len(written) for found, written in pairs)
+        whole = [len(found) >= len(written) for found, written in pairs]
+        return self._taking.is_over(lambda: all(whole))
 
     def check(self) -> None:
         """Check that each record is there once, in order and in its partition."""
+        self._taking.check()
         assert self.found == self.of.written
 
     def has_positions(self) -> bool:
-        """Say whether the readers' group has positions here, which may lie back but not ahead."""
-        found = self.at.position(READERS, self.topic)
-        assert all(one <= end for one, end in zip(found, self.ends, strict=True)), found
-        return all(one > 0 for one in found)
+        """Say whether the readers' group has positions here; what lies ahead never comes right."""
+        self.positions = self.at.position(READERS, self.topic)
+        return self._are_ahead() or all(one > 0 for one in self.positions)
+
+    def check_positions(self) -> None:
+        """Check that the readers' positions lie back, and not ahead."""
+        assert not self._are_ahead(), (self.positions, self.ends)
+
+    def _are_ahead(self) -> bool:
+        return any(one > end for one, end in zip(self.positions, self.ends, strict=True))
 
     def allows_readers(self) -> bool:
         return rule(self.topic) in self.at.acls(self.topic)
@@ -203,16 +211,15 @@ def read_to_the_end(side: Side) -> None:
     """Have a group read the side's topic, commit where it stands, and leave."""
     consumer = side.consumer(READERS, {"auto.offset.reset": "earliest"})
     consumer.subscribe([side.topic])
+    taking = Taking(consumer)
     left = sum(len(records) for records in side.written)
 
     def is_read() -> bool:
         nonlocal left
-        for message in consumer.consume(500, 0.2):
-            assert message.error() is None, message.error()
-            left -= 1
+        left -= len(taking.take(500, 0.2))
         return left == 0
 
-    assert wait_until(is_read, UNTIL_SECONDS)
+    taking.wait(is_read, told=lambda: f"{left} are left")
     consumer.commit(asynchronous=False)
     consumer.close()
 
@@ -242,6 +249,7 @@ def test_all_is_mirrored_both_ways_while_nodes_and_the_mirror_are_killed(
         until(flow.is_whole, flow)
         flow.check()
         until(flow.has_positions, flow)
+        flow.check_positions()
         until(flow.allows_readers, flow)
         flow.of.retain(RETENTION_MS + 1)
         until(flow.has_retention, flow)

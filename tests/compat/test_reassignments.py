@@ -16,6 +16,7 @@ from harness.waiting import UNTIL_SECONDS, wait_until
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.compat.java_tools import tool
+from tests.compat.taking import Taking
 from tests.live_node import RawClient
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
@@ -130,17 +131,14 @@ def read(bootstrap: str, ends: dict[int, int]) -> dict[int, list[bytes]]:
     found: dict[int, list[bytes]] = {one: [] for one in ends}
     try:
         consumer.assign([TopicPartition(TOPIC, one, 0) for one in ends])
+        taking = Taking(consumer)
 
         def is_read() -> bool:
-            for message in consumer.consume(1000, 0.5):
-                assert message.error() is None, message.error()
-                partition, value = message.partition(), message.value()
-                assert partition is not None
-                assert value is not None
-                found[partition].append(value)
+            for one in taking.take(1000, 0.5):
+                found[one.partition].append(one.value or b"none")
             return all(len(found[one]) >= end for one, end in ends.items())
 
-        assert wait_until(is_read, UNTIL_SECONDS), {one: len(got) for one, got in found.items()}
+        taking.wait(is_read, told=lambda: {one: len(got) for one, got in found.items()})
     finally:
         consumer.close()
     return found

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from harness.cluster import ClusterProcess
 from harness.waiting import UNTIL_SECONDS, wait_until
+from tests.compat.taking import Taking
 from tests.integration.test_housekeeper import metric
 from tests.integration.test_second_level_replicas import SETTINGS
 
@@ -37,6 +38,7 @@ class Store:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "registry"})
         self._consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        self._taking = Taking(self._consumer)
         self.known: dict[str, str] = {}
         self.next_offset = 0
         """Behind the last record that was read."""
@@ -60,17 +62,16 @@ class Store:
         """Read until all before the offset is known."""
 
         def is_read() -> bool:
-            for message in self._consumer.consume(100, 0.05):
-                assert message.error() is None, message.error()
-                key, value = bytes(message.key() or b"").decode(), message.value()
-                if value is None:
+            for one in self._taking.take(100, 0.05):
+                key = (one.key or b"").decode()
+                if one.value is None:
                     self.known.pop(key, None)
                 else:
-                    self.known[key] = bytes(value).decode()
-                self.next_offset = (message.offset() or 0) + 1
+                    self.known[key] = one.value.decode()
+                self.next_offset = one.offset + 1
             return self.next_offset >= offset
 
-        assert wait_until(is_read, UNTIL_SECONDS), (self.next_offset, offset)
+        self._taking.wait(is_read, told=lambda: (self.next_offset, offset))
 
     def read_to_the_end(self) -> None:
         """Write a record without meaning and wait for it, as a registry does when it starts."""

@@ -12,6 +12,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import PeerId, RequestId
+from penstock.cli.launch.loading import loading
 from penstock.cli.node import (
     EndsWithParent,
     SetOption,
@@ -67,15 +68,16 @@ def run_controller(
         return
     if config is None:
         raise ConfigError("say which controller: penstock controller --config FILE")
-    from penstock.node.settings.settings import check_interpreter, load_settings
+    with loading():
+        from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
     if ends_with_parent:
         end_with_parent()
     settings = load_settings(config, environment=os.environ, overrides=overrides or ())
     log_to_stderr(settings.node.log_level)
-
-    from penstock.node.main import run_controller
+    with loading():
+        from penstock.node.main import run_controller
 
     raise typer.Exit(run_controller(settings))
 

@@ -20,7 +20,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # so that any name can be printed
-    from penstock.cli.program import guarded
+    from penstock.cli.launch.loading import loading
+
+    with loading():
+        from penstock.cli.program import guarded
 
     if is_asked:
         signal.signal(signal.SIGINT, signal.default_int_handler)

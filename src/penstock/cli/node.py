@@ -15,6 +15,7 @@ import typer
 from penstock.base.errors import ConfigError
 from penstock.base.ids import BrokerId, RequestId
 from penstock.cli.exit_codes import EXIT_FAILED
+from penstock.cli.launch.loading import loading
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -58,7 +59,8 @@ def run_node(
         raise ConfigError("say which node: penstock node --config FILE")
     if core != ANY_CORE:
         os.sched_setaffinity(0, {core})  # before threads are started, which inherit it
-    from penstock.node.settings.settings import check_interpreter, load_settings
+    with loading():
+        from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
     if ends_with_parent or supervisor:
@@ -67,8 +69,8 @@ def run_node(
     log_to_stderr(
         settings.node.log_level, who=f"node={settings.node.broker_id} " if supervisor else ""
     )
-
-    from penstock.node.main import run
+    with loading():
+        from penstock.node.main import run
 
     raise typer.Exit(run(settings))
 
