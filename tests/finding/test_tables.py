@@ -60,18 +60,20 @@ def test_a_table_finds_what_its_piece_finds(count: int) -> None:
     for number in range(0, count, max(count // 50, 1)):
         name = key(b"name-%d" % number)
         assert (
-            piece.find(name) == find_in(file, table, name) == [Place(partition(number % 7), number)]
+            piece.find(name, 100)
+            == find_in(file, table, name, 100)
+            == [Place(partition(number % 7), number)]
         )
-    assert find_in(file, table, key(b"name-x")) == piece.find(key(b"name-x")) == []
-    assert find_in(file, table, key(b"all", topic=2)) == []
+    assert find_in(file, table, key(b"name-x"), 100) == piece.find(key(b"name-x"), 100) == []
+    assert find_in(file, table, key(b"all", topic=2), 100) == []
 
 
 def test_the_newest_places_are_first() -> None:
     piece = filled(20)
     file, table = stored(piece)
-    offsets = [one.offset for one in piece.find(key(b"all"))]
+    offsets = [one.offset for one in piece.find(key(b"all"), 100)]
     assert offsets == list(range(20))[::-1]
-    assert [one.offset for one in find_in(file, table, key(b"all"))] == offsets
+    assert [one.offset for one in find_in(file, table, key(b"all"), 100)] == offsets
 
 
 def test_bytes_of_two_entries_are_not_taken_for_one() -> None:
@@ -80,9 +82,9 @@ def test_bytes_of_two_entries_are_not_taken_for_one() -> None:
     name = key(b"looked for")
     bucket = piece.buckets[bucket_of(name)]
     bucket += bytes(4) + name + bytes(8)
-    assert piece.find(name) == []
+    assert piece.find(name, 100) == []
     put(piece, partition(5), 77, b"looked for")
-    assert piece.find(name) == [Place(partition(5), 77)]
+    assert piece.find(name, 100) == [Place(partition(5), 77)]
 
 
 def test_a_table_tells_its_range_its_times_and_its_partitions() -> None:
@@ -99,7 +101,7 @@ def test_an_empty_piece_is_a_table_too() -> None:
     piece.add(Gathered(piece), 500, 2)
     file, table = stored(piece)
     assert read_table(file, table.name) == table
-    assert find_in(file, table, key(b"all")) == []
+    assert find_in(file, table, key(b"all"), 100) == []
     assert table.first_ms > table.last_ms, "no time meets it"
 
 
@@ -108,7 +110,7 @@ def test_every_damaged_byte_is_noticed_or_changes_nothing() -> None:
     table, data = encode(piece)
     whole = b"".join(data)
     names = [b"name-%d" % number for number in range(0, 600, 60)]
-    right = {name: piece.find(key(name)) for name in names}
+    right = {name: piece.find(key(name), 100) for name in names}
     random = Random(7)
     places = {*range(HEADER_BYTES + 16), *(random.randrange(len(whole)) for _ in range(300))}
     for at in sorted(places):
@@ -119,7 +121,7 @@ def test_every_damaged_byte_is_noticed_or_changes_nothing() -> None:
         file = disk.open(table.name)
         for name in names:
             with suppress(DamagedTable):
-                assert find_in(file, table, key(name)) == right[name], at
+                assert find_in(file, table, key(name), 100) == right[name], at
         if at < HEADER_BYTES:
             with pytest.raises(DamagedTable):
                 read_table(file, table.name)
