@@ -4,7 +4,15 @@
 
 from .mutant import Kind, plant
 
-INDEX = ("tests/finding", "tests/broker/test_key_index.py", "tests/remoting/test_queries.py")
+INDEX = (
+    "tests/finding/test_coverage.py",
+    "tests/finding/test_tables.py",
+    "tests/broker/test_key_index_bounds.py",
+    "tests/broker/test_key_search.py",
+    "tests/broker/test_key_index_steps.py",
+    "tests/broker/test_key_index.py",
+    "tests/remoting/test_queries.py",
+)
 MERGES = ("tests/tier/test_merge_plan.py", "tests/tier/test_merges.py", "tests/tier/test_merge_build.py", "tests/tier/test_copies_model.py", "tests/runtime/test_tier_merging.py")
 HDFS = ("tests/tier/test_hdfs.py", "tests/tier/test_hdfs_errors.py", "tests/tier/test_config.py", "tests/tier/test_stores.py", "tests/tier/test_store_errors.py")
 RECOVERING = ("tests/tier/test_settled.py", "tests/archive/test_lost_cluster.py", "tests/archive/test_recover.py", "tests/archive/test_commands.py", "tests/archive/test_copying.py")
