@@ -1,5 +1,6 @@
 """An index of messages over a log that is made up: its positions are the test's."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,18 +58,24 @@ class Log:
         )
 
 
+def member_of(log: Log, set_id: int = 0) -> Any:
+    """Return what an index asks of a member."""
+    return SimpleNamespace(
+        log=log,
+        confirm_position=log.end_position,
+        replica_set_id=set_id,
+        role=Role.SLAVE,
+        is_master=True,
+        on_reopened=[],
+    )
+
+
 class Bounded:
     """An index over such a log."""
 
     def __init__(self, log: Log, bytes_max: int = BYTES_MAX) -> None:
         self.log = log
-        self.member: Any = SimpleNamespace(
-            log=log,
-            confirm_position=log.end_position,
-            replica_set_id=0,
-            role=Role.SLAVE,
-            on_reopened=[],
-        )
+        self.member = member_of(log)
         self.gone: set[tuple[int, int]] = set()
         """(partition, offset) up to which there is nothing any more."""
         self.index = KeyIndex(self.member, NAMING, lambda _: None, self._is_gone, bytes_max)
@@ -113,9 +120,6 @@ def stored(log: Log, *pieces: Piece) -> list[Table]:
     """Have tables of these pieces on the log's disk."""
     files, found = IndexFiles(log.place.disk, DIRECTORY, log.world), list[Table]()
     for one in pieces:
-        files.write(
-            lambda one=one: encode(one),
-            lambda table, _: found.append(table),  # type: ignore[misc]
-        )
+        files.write(partial(encode, one), lambda table, _: found.append(table) if table else None)
         log.world.run()
     return found

@@ -10,6 +10,7 @@ INDEX = (
     "tests/broker/test_key_index_bounds.py",
     "tests/broker/test_key_search.py",
     "tests/broker/test_key_index_steps.py",
+    "tests/broker/test_indexing_turns.py",
     "tests/broker/test_key_index.py",
     "tests/remoting/test_queries.py",
 )
