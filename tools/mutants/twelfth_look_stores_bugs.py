@@ -12,7 +12,12 @@ MERGES = (
     "tests/runtime/test_merge_room.py",
     "tests/runtime/test_tier_merging.py",
 )
-HDFS = ("tests/tier/test_hdfs.py", "tests/tier/test_hdfs_errors.py", "tests/tier/test_config.py")
+HDFS = (
+    "tests/tier/test_hdfs_bounds.py",
+    "tests/tier/test_hdfs.py",
+    "tests/tier/test_hdfs_errors.py",
+    "tests/tier/test_config.py",
+)
 RECOVERING = ("tests/tier/test_settled.py", "tests/archive/test_lost_cluster.py")
 ARCHIVES = ("tests/archive/test_copying.py", "tests/archive/test_commands.py")
 PLAIN = ("tests/record/test_plain.py", "tests/grpc/test_fields.py")
@@ -217,9 +222,6 @@ MUTANTS = (
           kind=Kind.RANGE, near=HDFS),
     plant("machines-in-the-reason", "HDFS", "a reason tells of each DataNode that was asked",
           ("runtime/io/hdfs_errors.py", ".partition(_MACHINES)[0]", ".rpartition(_MACHINES)[0]"),
-          kind=Kind.RANGE, near=HDFS),
-    plant("safe-mode-asks-later", "HDFS", "a NameNode in safe mode counts as one that is throttled",
-          ("runtime/io/hdfs_errors.py", "_SAFE_MODE not in told.lower()", "_SAFE_MODE not in told"),
           kind=Kind.RANGE, near=HDFS),
     # Recovering
     plant("marker-in-front-of-the-run-counts", "Recovering", "what a run tells of a transaction whose marker another run has counts twice",
