@@ -151,7 +151,7 @@ def test_all_clusters_of_a_store_are_told_whatever_page_they_are_on(
     store = ModelledStore(bucket)
     pages = store.pages
 
-    async def one_by_one(prefix: str):  # type: ignore[no-untyped-def]
+    async def one_by_one(prefix: str):
         async for page in pages(prefix):
             for stat in page:
                 yield [stat]

@@ -12,6 +12,7 @@ INDEX = (
     "tests/broker/test_key_index_steps.py",
     "tests/broker/test_indexing_turns.py",
     "tests/broker/test_key_index.py",
+    "tests/remoting/test_places_read.py",
     "tests/remoting/test_queries.py",
 )
 
