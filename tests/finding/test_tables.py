@@ -7,9 +7,8 @@ import pytest
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import DiskFile
-from penstock.finding.coverage import Range, epoch_before, holds, kept_tables, lacking
 from penstock.finding.errors import DamagedTable
-from penstock.finding.piece import Gathered, Piece, Place, bucket_of, hash_of
+from penstock.finding.piece import BUCKET_BITS, Gathered, Piece, Place, bucket_of, hash_of
 from penstock.finding.table import (
     BUCKET_ENTRIES,
     HEADER_BYTES,
@@ -60,18 +59,29 @@ def test_a_table_finds_what_its_piece_finds(count: int) -> None:
     for number in range(0, count, max(count // 50, 1)):
         name = key(b"name-%d" % number)
         assert (
-            piece.find(name) == find_in(file, table, name) == [Place(partition(number % 7), number)]
+            piece.find(name, 100)
+            == find_in(file, table, name, 100)
+            == [Place(partition(number % 7), number)]
         )
-    assert find_in(file, table, key(b"name-x")) == piece.find(key(b"name-x")) == []
-    assert find_in(file, table, key(b"all", topic=2)) == []
+    assert find_in(file, table, key(b"name-x"), 100) == piece.find(key(b"name-x"), 100) == []
+    assert find_in(file, table, key(b"all", topic=2), 100) == []
 
 
 def test_the_newest_places_are_first() -> None:
     piece = filled(20)
     file, table = stored(piece)
-    offsets = [one.offset for one in piece.find(key(b"all"))]
+    offsets = [one.offset for one in piece.find(key(b"all"), 100)]
     assert offsets == list(range(20))[::-1]
-    assert [one.offset for one in find_in(file, table, key(b"all"))] == offsets
+    assert [one.offset for one in find_in(file, table, key(b"all"), 100)] == offsets
+
+
+@pytest.mark.parametrize("most", [0, 1, 19, 20, 21])
+def test_so_many_places_are_found_as_are_asked_for(most: int) -> None:
+    piece = filled(20)
+    file, table = stored(piece)
+    expected = list(range(20))[::-1][:most]
+    assert [one.offset for one in piece.find(key(b"all"), most)] == expected
+    assert [one.offset for one in find_in(file, table, key(b"all"), most)] == expected
 
 
 def test_bytes_of_two_entries_are_not_taken_for_one() -> None:
@@ -80,9 +90,9 @@ def test_bytes_of_two_entries_are_not_taken_for_one() -> None:
     name = key(b"looked for")
     bucket = piece.buckets[bucket_of(name)]
     bucket += bytes(4) + name + bytes(8)
-    assert piece.find(name) == []
+    assert piece.find(name, 100) == []
     put(piece, partition(5), 77, b"looked for")
-    assert piece.find(name) == [Place(partition(5), 77)]
+    assert piece.find(name, 100) == [Place(partition(5), 77)]
 
 
 def test_a_table_tells_its_range_its_times_and_its_partitions() -> None:
@@ -94,12 +104,47 @@ def test_a_table_tells_its_range_its_times_and_its_partitions() -> None:
     assert last == {number: max(range(number, 50, 7)) for number in range(7)}
 
 
+def test_the_highest_offset_of_a_partition_counts_whatever_came_last() -> None:
+    piece = Piece(0)
+    for offset in (5, 9, 7):
+        put(piece, partition(1), offset, b"name")
+    assert piece.last_offsets == [9]
+
+
+@pytest.mark.parametrize("count", [1, 511, 512, 513, 1_024, 1_025])
+def test_all_partitions_of_a_table_are_told_each_once(count: int) -> None:
+    piece = Piece(0)
+    for number in range(count):
+        put(piece, partition(number), number * 2, b"name")
+    file, table = stored(piece)
+    assert list(read_partitions(file, table)) == [
+        (partition(number), number * 2) for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "bits"),
+    [
+        (BUCKET_ENTRIES, 0),
+        (BUCKET_ENTRIES + 1, 1),
+        (2 * BUCKET_ENTRIES, 1),
+        (2 * BUCKET_ENTRIES + 2, 2),
+        (BUCKET_ENTRIES << BUCKET_BITS, BUCKET_BITS),
+        (BUCKET_ENTRIES << BUCKET_BITS + 1, BUCKET_BITS),
+    ],
+)
+def test_a_bucket_has_so_many_entries_on_average_at_most(count: int, bits: int) -> None:
+    piece = Piece(0)
+    piece.count = count
+    assert encode(piece)[0].bucket_bits == bits
+
+
 def test_an_empty_piece_is_a_table_too() -> None:
     piece = Piece(10)
     piece.add(Gathered(piece), 500, 2)
     file, table = stored(piece)
     assert read_table(file, table.name) == table
-    assert find_in(file, table, key(b"all")) == []
+    assert find_in(file, table, key(b"all"), 100) == []
     assert table.first_ms > table.last_ms, "no time meets it"
 
 
@@ -108,7 +153,7 @@ def test_every_damaged_byte_is_noticed_or_changes_nothing() -> None:
     table, data = encode(piece)
     whole = b"".join(data)
     names = [b"name-%d" % number for number in range(0, 600, 60)]
-    right = {name: piece.find(key(name)) for name in names}
+    right = {name: piece.find(key(name), 100) for name in names}
     random = Random(7)
     places = {*range(HEADER_BYTES + 16), *(random.randrange(len(whole)) for _ in range(300))}
     for at in sorted(places):
@@ -119,7 +164,7 @@ def test_every_damaged_byte_is_noticed_or_changes_nothing() -> None:
         file = disk.open(table.name)
         for name in names:
             with suppress(DamagedTable):
-                assert find_in(file, table, key(name)) == right[name], at
+                assert find_in(file, table, key(name), 100) == right[name], at
         if at < HEADER_BYTES:
             with pytest.raises(DamagedTable):
                 read_table(file, table.name)
@@ -134,6 +179,14 @@ def test_a_table_that_is_cut_off_is_noticed(length: int) -> None:
         read_table(disk.open(table.name), table.name)
 
 
+def test_a_file_with_bytes_behind_its_table_is_noticed() -> None:
+    table, data = encode(filled(3))
+    disk = FaultyDisk()
+    disk.replace(table.name, b"".join(data) + b"\0")
+    with pytest.raises(DamagedTable):
+        read_table(disk.open(table.name), table.name)
+
+
 def test_a_table_under_another_name_is_noticed() -> None:
     table, data = encode(filled(3))
     disk = FaultyDisk()
@@ -141,49 +194,3 @@ def test_a_table_under_another_name_is_noticed() -> None:
     disk.replace(other, b"".join(data))
     with pytest.raises(DamagedTable):
         read_table(disk.open(other), other)
-
-
-@pytest.mark.parametrize(
-    ("covered", "expected"),
-    [
-        ([], Range(0, 100)),
-        ([(0, 100)], None),
-        ([(0, 50), (50, 100)], None),
-        ([(50, 100), (0, 40)], Range(40, 50)),
-        ([(20, 40)], Range(0, 20)),
-        ([(0, 40)], Range(40, 100)),
-        ([(0, 40), (20, 60)], Range(60, 100)),
-        ([(0, 10), (20, 30), (40, 100)], Range(10, 20)),
-        ([(0, 300)], None),
-    ],
-)
-def test_the_first_range_that_is_lacking_is_told(
-    covered: list[tuple[int, int]], expected: Range | None
-) -> None:
-    assert lacking(covered, 0, 100) == expected
-
-
-def test_an_epoch_is_that_of_the_frame_in_front_of_a_position() -> None:
-    epochs = [(3, 0), (5, 100), (6, 100), (9, 200)]
-    assert [epoch_before(epochs, at) for at in (0, 1, 100, 101, 200, 201)] == [
-        None, 3, 3, 6, 6, 9,
-    ]  # fmt: skip
-
-
-def test_what_another_mastership_wrote_does_not_hold() -> None:
-    epochs = [(3, 0), (6, 100)]
-    assert holds(100, 3, epochs, 150)
-    assert holds(101, 6, epochs, 150)
-    assert not holds(120, 3, epochs, 150), "epoch 3 ended at 100 here"
-    assert not holds(151, 6, epochs, 150), "the log ends before"
-    assert holds(50, 2, [(6, 100)], 150), "too old to be compared"
-
-
-def test_tables_that_lie_over_others_are_left_out() -> None:
-    def table(first: int, end: int, epoch: int = 3) -> Table:
-        return Table(name_of(first, end), first, end, epoch, 0, 0, 0, 0, 0, 0)
-
-    kept = kept_tables(
-        [table(50, 80), table(0, 50), table(40, 60), table(80, 200, 4)], [(3, 0)], 100
-    )
-    assert [(one.first, one.end) for one in kept] == [(0, 50), (50, 80)]

@@ -116,6 +116,7 @@ class Writer:
         self._names = names
         self._file = file
         self._block_bytes = block_bytes
+        self._is_closed = False
 
     async def write(self, data: bytes) -> int:
         assert type(data) is bytes, "copied one by one"
@@ -134,9 +135,11 @@ class Writer:
     async def close(self) -> None:
         await asyncio.sleep(0)
         self._check()
+        self._is_closed = True
         self._file.modification_time = next(self._names._times)
 
     def _check(self) -> None:
+        assert not self._is_closed, "a file that is closed is not written any more"
         if self._names.files.get(self._file.path) is not self._file:
             raise FileNotFoundError(self._file.path)
 

@@ -142,15 +142,19 @@ def test_what_was_aborted_is_told_of_the_merged_run_as_of_the_others() -> None:
     assert aborted(one, merged, 0, 10) is None, "offset 9 was not decided"
 
 
-def test_of_a_run_that_was_cut_the_merged_one_has_nothing_behind_that() -> None:
+@pytest.mark.parametrize(("end", "producers"), [(7, [7]), (8, [7]), (9, [7, 8])])
+def test_of_a_run_that_was_cut_the_merged_one_has_nothing_behind_that(
+    end: int, producers: list[int]
+) -> None:
+    """The marker of producer 8 is at 8."""
     one = Merged()
     first, second = with_aborted(one)
-    cut = second._replace(end_offset=7)
+    cut = second._replace(end_offset=end)
     (merged,) = one.merge(9, [first, cut])
-    assert merged.end_offset == 7
-    assert len(one.read(manifest_of([merged]))) == 7 * len(batch(0))
+    assert merged.end_offset == end
+    assert len(one.read(manifest_of([merged]))) == end * len(batch(0))
     notes = asyncio.run(TierReader(one.store).notes(merged))
-    assert list(notes.aborted.producer_ids) == [7]
+    assert list(notes.aborted.producer_ids) == producers
     assert notes.decided_end == 4, "only the first run was whole"
 
 

@@ -106,3 +106,21 @@ def test_a_run_that_was_cut_vouches_for_nothing_and_tells_of_no_marker_behind_th
 
 def test_what_an_earlier_run_vouches_for_stays_so_behind_one_that_knows_nothing() -> None:
     assert settled(part([data(0, 7), batch(1)], 2), part([batch(2)])).end_offset == 3
+
+
+def test_a_run_vouches_for_nothing_behind_its_own_end() -> None:
+    """Its master may have known more of the log than the object has."""
+    assert settled(part([batch(0), batch(1)], 9), part([data(2, 7), batch(3)])).end_offset == 2
+
+
+@pytest.mark.parametrize(("decided_end", "end"), [(0, 0), (1, 3), (2, 3), (3, 3)])
+def test_of_a_run_is_read_what_it_does_not_vouch_for(decided_end: int, end: int) -> None:
+    own = [data(0, 7), batch(1), batch(2)]
+    assert settled(part(own, decided_end)).end_offset == end
+
+
+def test_a_marker_that_is_the_first_record_of_a_run_is_told_by_it_once() -> None:
+    first, second = [data(0, 8)], [marker(1, 8, is_commit=False), batch(2)]
+    told = Aborted([8], [0], [1], [0])
+    aborted = [AbortedRange(0, 1, 8)]
+    assert settled(part(first), part(second, aborted=told)) == Settled(3, aborted)

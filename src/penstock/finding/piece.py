@@ -14,6 +14,7 @@ Source: ours; RocketMQ `IndexFile` (4 bytes of a hash, one list for all messages
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -46,14 +47,14 @@ def bucket_of(name_hash: bytes) -> int:
 
 
 def matches(entries: bytes | bytearray, name_hash: bytes) -> Iterator[tuple[int, int]]:
-    """Yield partition number and offset of the entries of a hash, oldest first."""
-    at = entries.find(name_hash)
+    """Yield partition number and offset of the entries of a hash, newest first."""
+    at = entries.rfind(name_hash)
     while at >= 0:
         rest = at % ENTRY.size
         if not rest:
             _, number, offset = ENTRY.unpack_from(entries, at)
             yield number, offset
-        at = entries.find(name_hash, at + 1)
+        at = entries.rfind(name_hash, 0, at + HASH_BYTES - 1)
 
 
 class Gathered:
@@ -136,7 +137,7 @@ class Piece:
         self.last_ms = max(self.last_ms, gathered.last_ms)
         self.end, self.epoch = end, epoch
 
-    def find(self, name_hash: bytes) -> list[Place]:
-        """Return the places of a hash, newest first."""
-        found = matches(self.buckets[bucket_of(name_hash)], name_hash)
-        return [Place(self.partitions[number], offset) for number, offset in found][::-1]
+    def find(self, name_hash: bytes, most: int) -> list[Place]:
+        """Return up to `most` places of a hash, newest first."""
+        found = islice(matches(self.buckets[bucket_of(name_hash)], name_hash), most)
+        return [Place(self.partitions[number], offset) for number, offset in found]

@@ -12,6 +12,7 @@ Source: ours, docs/formats/key-index.md.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -106,8 +107,8 @@ def read_table(file: DiskFile, name: str) -> Table:
     return table
 
 
-def find_in(file: DiskFile, table: Table, name_hash: bytes) -> list[Place]:
-    """Return the places of a hash, newest first. Raises DamagedTable; OSError."""
+def find_in(file: DiskFile, table: Table, name_hash: bytes, most: int) -> list[Place]:
+    """Return up to `most` places of a hash, newest first. Raises DamagedTable; OSError."""
     read, directory = _read_head(file, table.name)
     if read != table:
         raise DamagedTable(f"{table.name} is another table")
@@ -119,9 +120,9 @@ def find_in(file: DiskFile, table: Table, name_hash: bytes) -> list[Place]:
     entries = bytes(file.read(at, count * ENTRY.size)) if count else b""
     if len(entries) != count * ENTRY.size or (count and crc32c(entries) != crc):
         raise DamagedTable(f"bucket {bucket} of {table.name} is not what was written")
-    found = list(matches(entries, name_hash))
+    found = list(islice(matches(entries, name_hash), most))
     partitions = {number: _partition(file, table, number) for number, _ in found}
-    return [Place(partitions[number], offset) for number, offset in found][::-1]
+    return [Place(partitions[number], offset) for number, offset in found]
 
 
 def read_partitions(file: DiskFile, table: Table) -> Iterator[tuple[TopicPartition, int]]:

@@ -73,10 +73,11 @@ class IndexFiles:
         self,
         tables: list[Table],
         name_hash: bytes,
+        most: int,
         done: Callable[[Searched | None, BaseException | None], None],
     ) -> None:
-        """Find the places of a hash in some tables, in their order."""
-        self.offload.submit(partial(self._find, tables, name_hash), done, Lane.READ)
+        """Find up to `most` places of a hash in some tables, in their order."""
+        self.offload.submit(partial(self._find, tables, name_hash, most), done, Lane.READ)
 
     def partitions(
         self,
@@ -106,14 +107,14 @@ class IndexFiles:
 
         self.offload.submit(work, done, Lane.READ)
 
-    def remove(self, names: list[str]) -> None:
+    def remove(self, names: list[str], done: Callable[[None, BaseException | None], None]) -> None:
         """Remove tables that do not count."""
 
         def work() -> None:
             for name in names:
                 self._disk.remove(self._path(name))
 
-        self.offload.submit(work, _raise, Lane.READ)
+        self.offload.submit(work, done, Lane.READ)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -157,7 +158,7 @@ class IndexFiles:
         floor, crc = _NOTE.unpack(data)
         return int(floor) if crc32c(data[:8]) == crc else 0
 
-    def _find(self, tables: list[Table], name_hash: bytes) -> Searched:
+    def _find(self, tables: list[Table], name_hash: bytes, most: int) -> Searched:
         places: list[Place] = []
         damaged: list[Table] = []
         for table in tables:
@@ -166,14 +167,9 @@ class IndexFiles:
             except FileNotFoundError:
                 continue  # let go meanwhile
             try:
-                places += find_in(file, table, name_hash)
+                places += find_in(file, table, name_hash, most - len(places))
             except DamagedTable:
                 damaged.append(table)
             finally:
                 file.close()
         return Searched(places, damaged)
-
-
-def _raise(_: None, error: BaseException | None) -> None:
-    if error is not None:
-        raise error

@@ -26,6 +26,7 @@ from penstock.broker.fetch.watermarks import knows_the_ends
 from penstock.broker.finding.files import IndexFiles, Opened
 from penstock.broker.finding.gathering import BoundsOf, Naming, gather
 from penstock.finding.coverage import Range, holds, kept_tables, lacking
+from penstock.finding.errors import DamagedTable
 from penstock.finding.piece import ENTRIES_MAX, Gathered, Piece
 from penstock.finding.table import Table, encode
 from penstock.frames.run import Run
@@ -107,7 +108,7 @@ class KeyIndex:
 
     def lacks(self, position: int) -> int:
         """Return how many bytes of the log in front of a position are not in the index yet."""
-        if self.newest is None:
+        if self.newest is None or self._is_stale:
             return max(position - self.member.log.start_position, 0)
         gap = self._gap()
         missing = 0 if gap is None else gap.end - gap.first
@@ -181,26 +182,28 @@ class KeyIndex:
     def begin(self, over: Over) -> bool:
         """Begin a step if there is something to do; `over` is called at its end, on the loop."""
         now_ms = self._clock.monotonic_ms()
-        member_log = self.member.log
-        if self._is_at_work or member_log.is_busy or now_ms < self._pause_until_ms:
+        if self._is_at_work or self.member.log.is_busy or now_ms < self._pause_until_ms:
             return False
         self._is_at_work = True
 
         def ended() -> None:
             self._is_at_work = False
+            self._tell_reached()
             over()
 
-        if self._begin(now_ms, ended):
-            return True
-        self._is_at_work = False
-        return False
+        is_begun = self._begin(now_ms, ended)
+        if not is_begun:
+            self._is_at_work = False
+            self._tell_reached()
+        return is_begun
 
     def _begin(self, now_ms: int, over: Over) -> bool:
         if self.newest is None:
             self.files.open(partial(self._opened, over))
             return True
-        if self._is_stale:
-            self._cut(self.newest)
+        if self._is_stale and (gone := self._cut(self.newest)):
+            self.files.remove(gone, partial(self._removed, over))
+            return True
         if self._is_over_bounds():
             self._drop_oldest(over)
             return True
@@ -259,13 +262,18 @@ class KeyIndex:
     def _opened(self, over: Over, opened: Opened | None, error: BaseException | None) -> None:
         if opened is None:
             self._pause(error)
-        else:
-            member_log = self.member.log
-            self._floor, self.damaged = opened.floor, opened.damaged
-            epochs, end = member_log.epochs, member_log.end_position
-            self.tables = kept_tables(opened.tables, epochs, end)
-            self.newest = self._begun()
-        over()
+            over()
+            return
+        self._floor, self.damaged = opened.floor, opened.damaged
+        gone = self._keep(opened.tables)
+        self.newest = self._begun()
+        self.files.remove(gone, partial(self._removed, over))
+
+    def _keep(self, tables: list[Table]) -> list[str]:
+        """Keep the tables that are of this log; return the names of the others."""
+        self.tables = kept_tables(tables, self.member.log.epochs, self.member.log.end_position)
+        kept = set(self.tables)
+        return [one.name for one in tables if one not in kept]
 
     def _begun(self) -> Piece:
         """Return the piece behind the last table, or one at the end of what was never read."""
@@ -280,14 +288,17 @@ class KeyIndex:
         del member
         self._is_stale = True
 
-    def _cut(self, piece: Piece) -> None:
-        """Let go of what a log that was opened anew does not have any more."""
+    def _cut(self, piece: Piece) -> list[str]:
+        """Let go of what a log that was opened anew does not have; return names of tables."""
         self._is_stale = False
         epochs, end = self.member.log.epochs, self.member.log.end_position
-        self.tables = kept_tables(self.tables, epochs, end)
-        is_older_sound = self.older is None or holds(self._older_end, -1, epochs, end)
-        if not holds(piece.end, piece.epoch, epochs, end) or not is_older_sound:
+        gone = self._keep(self.tables)
+        known = [(piece.end, piece.epoch)]
+        if self.older is not None:
+            known += [(self.older.end, self.older.epoch), (self._older_end, -1)]
+        if not all(holds(position, epoch, epochs, end) for position, epoch in known):
             self.newest, self.older = self._begun(), None
+        return gone
 
     def _read(self, piece: Piece, limit: int, over: Over) -> bool:
         """Read the next run into a piece; return whether there is one."""
@@ -335,13 +346,11 @@ class KeyIndex:
         error: BaseException | None,
     ) -> None:
         if gathered is None:
-            assert error is not None, "a worker has a result or an error"
-            raise error
+            raise error or AssertionError("a worker has a result or an error")
         if self._is_current(piece):
             piece.add(gathered, run.next_position, run.leader_epoch)
             self.entries += gathered.count
             self.unreadable += gathered.unreadable
-            self._tell_reached()
         over()
 
     def _is_current(self, piece: Piece) -> bool:
@@ -365,7 +374,8 @@ class KeyIndex:
         if table is None:
             self._pause(error)
         elif not self._is_current(piece):
-            self.files.remove([table.name])
+            self.files.remove([table.name], partial(self._removed, over))
+            return
         else:
             self.tables = sorted([*self.tables, table], key=lambda one: one.first)
             if piece is self.newest:
@@ -390,8 +400,10 @@ class KeyIndex:
         error: BaseException | None,
     ) -> None:
         if rows is None:
-            self.let_go(table)
-            log.debug("%s", error)
+            if isinstance(error, DamagedTable | FileNotFoundError):
+                self.let_go(table)
+            else:
+                self._pause(error)  # it may be read another time
             over()
         else:
             self._judge_rows(table, over, rows, 0)
@@ -415,9 +427,9 @@ class KeyIndex:
     def _drop_oldest(self, over: Over) -> None:
         table = self.tables.pop(0)
         self._floor = max(self._floor, table.end)
-        self.files.drop(table.name, self._floor, partial(self._dropped, over))
+        self.files.drop(table.name, self._floor, partial(self._removed, over))
 
-    def _dropped(self, over: Over, _: None, error: BaseException | None) -> None:
+    def _removed(self, over: Over, _: None, error: BaseException | None) -> None:
         if error is not None:
             self._pause(error)
         over()
@@ -429,11 +441,10 @@ class KeyIndex:
         self._pause_until_ms = self._clock.monotonic_ms() + PAUSE_MS
 
     def _has_reached(self, position: int) -> bool:
-        return self.newest is not None and self.newest.end >= position
+        return not (self.newest is None or self._is_stale) and self.newest.end >= position
 
     def _tell_reached(self) -> None:
         reached = [one for one in self._waiters if self._has_reached(one.position)]
-        if reached:
-            self._waiters = [one for one in self._waiters if not self._has_reached(one.position)]
+        self._waiters = [one for one in self._waiters if not self._has_reached(one.position)]
         for one in reached:
             one.told()

@@ -26,6 +26,8 @@ WAIT_MS: Final = 2_000
 """Clients of RocketMQ wait for six seconds."""
 TABLES: Final = 64
 """That are looked into at once, off the loop."""
+PLACES_MAX: Final = 4_096
+"""Of one search, the newest: each is read and compared, and a key may be that of every message."""
 
 
 class Times(NamedTuple):
@@ -58,7 +60,7 @@ async def wait_until_indexed(indexing: Indexing, index: KeyIndex, until_ms: int)
 
 
 async def find_places(index: KeyIndex, name_hash: bytes, times: Times, most: int) -> list[Place]:
-    """Return up to about so many places, the newest first. Raises OSError."""
+    """Return about `most` places or more, PLACES_MAX at most, the newest first. Raises OSError."""
     sources: list[Piece | Table] = [*index.pieces(), *index.tables]
     sources = [one for one in sources if times.meets(one)]
     sources.sort(key=lambda one: one.first, reverse=True)
@@ -68,20 +70,20 @@ async def find_places(index: KeyIndex, name_hash: bytes, times: Times, most: int
         if len(places) >= most:
             return places
         if isinstance(source, Piece):
-            places += await _find(index, tables, name_hash)
-            places += source.find(name_hash)
+            places += await _find(index, tables, name_hash, PLACES_MAX - len(places))
+            places += source.find(name_hash, PLACES_MAX - len(places))
             tables = []
             continue
         tables.append(source)
         if len(tables) == TABLES:
-            places += await _find(index, tables, name_hash)
+            places += await _find(index, tables, name_hash, PLACES_MAX - len(places))
             tables = []
     if len(places) < most:
-        places += await _find(index, tables, name_hash)
+        places += await _find(index, tables, name_hash, PLACES_MAX - len(places))
     return places
 
 
-async def _find(index: KeyIndex, tables: list[Table], name_hash: bytes) -> list[Place]:
+async def _find(index: KeyIndex, tables: list[Table], name_hash: bytes, most: int) -> list[Place]:
     if not tables:
         return []
     told: asyncio.Future[Searched] = asyncio.get_running_loop().create_future()
@@ -94,7 +96,7 @@ async def _find(index: KeyIndex, tables: list[Table], name_hash: bytes) -> list[
         elif error is not None:
             told.set_exception(error)
 
-    index.files.find(tables, name_hash, done)
+    index.files.find(tables, name_hash, most, done)
     searched = await told
     for table in searched.damaged:
         index.let_go(table)

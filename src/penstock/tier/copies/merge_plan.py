@@ -73,6 +73,22 @@ class _Seen(NamedTuple):
     """When time alone may change that."""
 
 
+class _Settled(NamedTuple):
+    """Up to where nothing of a partition is to be merged, as long as these runs are there."""
+
+    run: Run
+    """Before it there is nothing."""
+    local_start: int
+    joint: Run | None
+    """From it on there may be some once the local start has moved, which ends rows until then."""
+
+    def begin(self, local_start: int) -> Run:
+        """Return the run to go on at."""
+        if self.joint is None or local_start == self.local_start:
+            return self.run
+        return min(self.run, self.joint, key=lambda run: run.first_offset)
+
+
 class MergePlanner:
     """Implements Mergers for one mastership. Looks at what has changed, a part at a time."""
 
@@ -81,8 +97,7 @@ class MergePlanner:
         self._bounds = bounds
         self._queue: deque[TopicPartition] = deque()
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._settled: dict[TopicPartition, Run] = {}
-        """Before these runs there is nothing to be merged, as long as they are there."""
+        self._settled: dict[TopicPartition, _Settled] = {}
         self._put_off: dict[TopicPartition, int] = {}
         self._paused_until_ms = 0
 
@@ -125,7 +140,8 @@ class MergePlanner:
         is_same = seen is not None and seen[:2] == (manifest.last_event_id, local_start)
         if seen is not None and is_same and now_ms < seen.ripe_ms:
             return 0, None
-        runs = list(islice(manifest.runs_from(self._begin(key, manifest)), LOOKED_AT_MAX))
+        begin = self._begin(key, manifest, local_start)
+        runs = list(islice(manifest.runs_from(begin), LOOKED_AT_MAX))
         rows = list(_rows(runs, local_start, self._rules.object_bytes // 2))
         open_at, ripe_ms = _open_end(runs, rows), NEVER
         for row in reversed(rows):  # what stands first is found last
@@ -135,17 +151,33 @@ class MergePlanner:
             if row_ripe_ms < NEVER:
                 open_at, ripe_ms = row[0], min(ripe_ms, row_ripe_ms)
         if open_at is not None:
-            self._settled[key] = open_at
+            joint = self._joint(key, runs, local_start)
+            self._settled[key] = _Settled(open_at, local_start, joint)
         if len(runs) < LOOKED_AT_MAX or ripe_ms < NEVER:
             self._seen[key] = _Seen(manifest.last_event_id, local_start, ripe_ms)
         return len(runs), None
 
-    def _begin(self, key: TopicPartition, manifest: Manifest) -> int:
+    def _begin(self, key: TopicPartition, manifest: Manifest, local_start: int) -> int:
         """Return where to go on: at the beginning, if it was cut or merged since."""
         settled = self._settled.get(key)
-        if settled is None or manifest.run_from(settled.first_offset) != settled:
+        if settled is None:
             return 0
-        return settled.first_offset
+        run = settled.begin(local_start)
+        return run.first_offset if manifest.run_from(run.first_offset) == run else 0
+
+    def _joint(self, key: TopicPartition, runs: Sequence[Run], local_start: int) -> Run | None:
+        """Return the first of the small runs in a row that the local start lies in, or between."""
+        begun: Run | None = None
+        for run in runs:
+            if run.entry.batch_bytes >= self._rules.object_bytes // 2:
+                begun = None
+            elif begun is None:
+                begun = run
+            if begun is not None and run.first_offset <= local_start <= run.end_offset:
+                return begun
+        settled = self._settled.get(key)
+        is_same = settled is not None and settled.local_start == local_start
+        return settled.joint if settled is not None and is_same else None
 
     def _find(self, row: Sequence[Run], now_ms: int) -> tuple[Replacement | None, int]:
         """Return the first runs of a row that are to be one; else when there may be some."""
