@@ -9,7 +9,7 @@ them old enough. So a partition that gets little has few runs of each generation
 written again once for each generation: eight runs of one day are one, eight of those are one again.
 
 No merged run goes on across the local start: disks are freed up to the end of a run, and only so it
-is known that the tier goes on below (retention.py).
+is known that the tier goes on below (retention.py). It rises, though: what ends there goes on then.
 
 Source: spec of the tier T-1; docs/adr/0176. LSM trees that merge sorted runs by size, with the
 generation for a level.
@@ -126,17 +126,19 @@ class MergePlanner:
         if seen is not None and is_same and now_ms < seen.ripe_ms:
             return 0, None
         runs = list(islice(manifest.runs_from(self._begin(key, manifest)), LOOKED_AT_MAX))
-        rows = list(_rows(runs, local_start, self._rules.object_bytes // 2))
-        open_at, ripe_ms = _open_end(runs, rows), NEVER
+        large_bytes = self._rules.object_bytes // 2
+        rows = list(_rows(runs, local_start, large_bytes))
+        is_all = len(runs) < LOOKED_AT_MAX
+        open_rows, ripe_ms = _open(runs, rows, local_start if is_all else NEVER, large_bytes), NEVER
         for row in reversed(rows):  # what stands first is found last
             found, row_ripe_ms = self._find(row, now_ms)
             if found is not None:
                 return len(runs), found
             if row_ripe_ms < NEVER:
-                open_at, ripe_ms = row[0], min(ripe_ms, row_ripe_ms)
-        if open_at is not None:
-            self._settled[key] = open_at
-        if len(runs) < LOOKED_AT_MAX or ripe_ms < NEVER:
+                open_rows, ripe_ms = [*open_rows, row[0]], min(ripe_ms, row_ripe_ms)
+        if open_rows:
+            self._settled[key] = min(open_rows, key=lambda run: run.first_offset)
+        if is_all or ripe_ms < NEVER:
             self._seen[key] = _Seen(manifest.last_event_id, local_start, ripe_ms)
         return len(runs), None
 
@@ -189,9 +191,20 @@ def _full(row: Sequence[Run], object_bytes: int) -> Sequence[Run]:
     return ()
 
 
-def _open_end(runs: Sequence[Run], rows: Sequence[Sequence[Run]]) -> Run | None:
-    """Return where the small runs at the end begin, which may be more next time."""
+def _open(
+    runs: Sequence[Run], rows: Sequence[Sequence[Run]], local_start: int, large_bytes: int
+) -> list[Run]:
+    """Return where small runs begin which may be more next time.
+
+    These are those at the end, and those that end at the local start: as it rises, small ones
+    behind it follow them.
+    """
     if not runs:
-        return None
-    is_open = rows and rows[-1][-1] is runs[-1]
-    return rows[-1][0] if is_open else runs[-1]
+        return []
+    at_end = rows[-1][0] if rows and rows[-1][-1] is runs[-1] else runs[-1]
+    split = next((run for run in runs if run.end_offset > local_start), None)
+    if split is None or split.entry.batch_bytes >= large_bytes:
+        return [at_end]
+    across = [split] if split.first_offset < local_start else []
+    below = [row[0] for row in rows if row[-1].end_offset == split.first_offset]
+    return [at_end, *across, *below]
