@@ -74,7 +74,8 @@ class S3Server:
     def start(self, secret: str = SECRET) -> None:
         """Serve what lies there to whoever has the secret."""
         command = [str(self._program), "--access", ACCESS, "--secret", secret, "--region", REGION]
-        command += ["--port", f"127.0.0.1:{self.port}", "--quiet", "posix"]
+        command += ["--port", f"127.0.0.1:{self.port}", "--quiet"]
+        command += ["--access-log", str(self.path / "requests"), "posix"]
         command += [str(self.path / "objects")]
         with (self.path / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -85,6 +86,11 @@ class S3Server:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def requests(self, operation: str) -> list[str]:
+        """Return the lines of its log about requests of a kind, such as REST.GET.OBJECT."""
+        lines = (self.path / "requests").read_text().splitlines()
+        return [line for line in lines if f" {operation} " in line]
 
     def _answers(self) -> bool:
         with socket.socket() as probe:

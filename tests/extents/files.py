@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Buffer
-from penstock.extents.layout import Aborted, Entry
+from penstock.extents.layout import NO_HORIZON, Aborted, Entry
 from penstock.extents.reader import Read
 from penstock.extents.writer import ExtentFileWriter
 from penstock.record.batch import stamp
@@ -24,6 +24,7 @@ class Part(NamedTuple):
     aborted: Aborted = Aborted()
     decided_end: int | None = None
     generation: int = 0
+    horizon_ms: int = NO_HORIZON
 
 
 def key(topic: int, partition: int) -> TopicPartition:
@@ -60,7 +61,7 @@ def written_with_directory(
         writer.begin(part.key, part.generation)
         for one in part.batches:
             writer.add(memoryview(one))
-        writer.end(part.aborted, part.decided_end)
+        writer.end(part.aborted, part.decided_end, newest_horizon_ms=part.horizon_ms)
     entries = writer.finish()
     assert writer.file_bytes == len(out)
     return bytes(out), entries

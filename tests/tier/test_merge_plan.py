@@ -140,6 +140,49 @@ def test_no_merge_goes_on_across_the_local_start() -> None:
     assert within.planned() == []
 
 
+@pytest.mark.parametrize("kept", [RECORDS, RECORDS // 2, 2 * RECORDS, 3 * RECORDS + 1])
+def test_runs_of_which_disks_are_freed_one_after_the_other_are_merged_all_the_same(
+    kept: int,
+) -> None:
+    """At each look some are below the local start, and some above; it rises with every copy."""
+    full, old = World(300), World(1)
+    for one in (full, old):
+        one.now_ms = 1 << 40
+    found: list[list[tuple[int, int]]] = []
+    for one, size in ((full, 300), (old, 1)):
+        while not (planned := one.planned()):
+            assert len(one.manifests[ONE].runs) < 3 * RUNS_MIN, "nothing is ever merged"
+            one.add(size)
+            one.local_start = max(0, one.manifests[ONE].end_offset - kept)
+        found.append(planned)
+    assert found == [[(0, 3)], [(0, RUNS_MIN)]]
+
+
+def test_runs_below_the_local_start_are_not_forgotten_for_more_that_are_young_above_it() -> None:
+    one = World(*[1] * (RUNS_MIN + 4))
+    one.local_start = 3 * RECORDS
+    assert one.planned() == []
+    one.local_start = (RUNS_MIN + 4) * RECORDS
+    one.now_ms = 1 << 40
+    assert one.planned() == [(0, RUNS_MIN + 4)]
+
+
+def test_a_large_run_at_the_local_start_ends_what_is_below_it_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = World(1, 1, 600, 1)
+    one.local_start = 2 * RECORDS
+    assert one.planned() == []
+    seen: list[int] = []
+    runs_from = Manifest.runs_from
+    monkeypatch.setattr(
+        Manifest, "runs_from", lambda self, at: seen.append(at) or runs_from(self, at)
+    )
+    one.add(1)
+    assert one.planned() == []
+    assert seen == [3 * RECORDS]
+
+
 def test_what_is_not_to_be_merged_stays() -> None:
     one = World(400, 400, 300)
     one.local_start = None

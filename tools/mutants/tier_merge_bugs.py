@@ -20,6 +20,8 @@ BUILDS = ("tests/tier/test_merge_build.py",)
 DRIVING = ("tests/runtime/test_tier_merging.py",)
 FREES = ("tests/runtime/test_tier_freeing.py",)
 MODEL = ("tests/tier/test_copies_model.py",)
+REBUILD = "tier/read/rebuild.py"
+REBUILT = ("tests/tier/test_rebuilt_merges.py",)
 
 MUTANTS = (
     plant(
@@ -241,7 +243,7 @@ MUTANTS = (
         "runs in front of a large one are not looked at when they are old",
         (
             PLAN,
-            "                open_at, ripe_ms = row[0], min(ripe_ms, row_ripe_ms)\n",
+            "                open_rows, ripe_ms = [*open_rows, row[0]], min(ripe_ms, row_ripe_ms)\n",
             "                ripe_ms = min(ripe_ms, row_ripe_ms)\n",
         ),
         kind=Kind.RANGE,
@@ -299,5 +301,109 @@ MUTANTS = (
         ),
         kind=Kind.STALE,
         near=("tests/spark/test_tier_pieces.py",),
+    ),
+    plant(
+        "tier-rebuilt-without-a-smaller-merge",
+        AREA,
+        "of an object that was merged again smaller nothing is used, and what only it has is lost",
+        (REBUILD, "    if not all(map(_is_as_produced, [*inside, run])):\n", "    if inside:\n"),
+        kind=Kind.STALE,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-rebuilt-with-cleaned-parts",
+        AREA,
+        "what was cleaned is laid over a part of what was not",
+        (
+            REBUILD,
+            "    return run.entry.generation == 0 or run.entry.newest_horizon_ms == NOT_CLEANED\n",
+            "    return run.entry.generation >= 0 or run.entry.newest_horizon_ms == NOT_CLEANED\n",
+        ),
+        kind=Kind.GUARD,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-rebuilt-with-lost-epochs",
+        AREA,
+        "a merge of what an unclean election has cut stays above the one that came after it",
+        (
+            REBUILD,
+            "    if last.end_offset > run.end_offset and _agree(last, run):\n",
+            "    if last.end_offset > run.end_offset:\n",
+        ),
+        kind=Kind.STALE,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-rebuilt-with-an-overlap",
+        AREA,
+        "two merges are in use of which each has the same offsets",
+        (
+            REBUILD,
+            "        run, above = _cut(run, last.first_offset), [last, *above]\n",
+            "        above = [last, *above]\n",
+        ),
+        kind=Kind.RANGE,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-rebuilt-without-a-beginning",
+        AREA,
+        "what an older merge has below a later one is not used, and is a gap",
+        (
+            REBUILD,
+            "[*below, *_below(inside[:1], run.first_offset), run, *above]",
+            "[*below, run, *above]",
+        ),
+        kind=Kind.RANGE,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-rebuilt-with-epochs-of-before",
+        AREA,
+        "merges of the same epochs are taken for different ones where they begin in the midst of one",
+        (
+            REBUILD,
+            "    return [one for one, later in pairwise([*begun, (0, end)]) if later[1] > first]\n",
+            "    return [one for one, _ in pairwise([*begun, (0, end)])]\n",
+        ),
+        kind=Kind.RANGE,
+        near=REBUILT,
+    ),
+    plant(
+        "tier-merge-forgets-what-is-below-the-local-start",
+        AREA,
+        "where disks are freed run by run nothing is ever merged",
+        (PLAN, "    return [at_end, *across, *below]\n", "    return [at_end, *across]\n"),
+        kind=Kind.STALE,
+        near=PLANS,
+    ),
+    plant(
+        "tier-merge-forgets-what-is-across-the-local-start",
+        AREA,
+        "a run within which the local start was is never merged",
+        (PLAN, "    return [at_end, *across, *below]\n", "    return [at_end, *below]\n"),
+        kind=Kind.STALE,
+        near=PLANS,
+    ),
+    plant(
+        "tier-merge-looks-again-in-front-of-a-large-run",
+        AREA,
+        "what a large run ends for good is looked at with every copy",
+        (
+            PLAN,
+            "    if split is None or split.entry.batch_bytes >= large_bytes:\n",
+            "    if split is None:\n",
+        ),
+        kind=Kind.GUARD,
+        near=PLANS,
+    ),
+    plant(
+        "tier-merge-forgets-in-front-of-young-runs",
+        AREA,
+        "few runs below the local start are forgotten when there are more that are young above it",
+        (PLAN, "[*open_rows, row[0]], min(", "[row[0]], min("),
+        kind=Kind.STALE,
+        near=PLANS,
     ),
 )

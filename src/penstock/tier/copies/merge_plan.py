@@ -9,7 +9,7 @@ them old enough. So a partition that gets little has few runs of each generation
 written again once for each generation: eight runs of one day are one, eight of those are one again.
 
 No merged run goes on across the local start: disks are freed up to the end of a run, and only so it
-is known that the tier goes on below (retention.py).
+is known that the tier goes on below (retention.py). It rises, though: what ends there goes on then.
 
 Source: spec of the tier T-1; docs/adr/0176. LSM trees that merge sorted runs by size, with the
 generation for a level.
@@ -73,22 +73,6 @@ class _Seen(NamedTuple):
     """When time alone may change that."""
 
 
-class _Settled(NamedTuple):
-    """Up to where nothing of a partition is to be merged, as long as these runs are there."""
-
-    run: Run
-    """Before it there is nothing."""
-    local_start: int
-    joint: Run | None
-    """From it on there may be some once the local start has moved, which ends rows until then."""
-
-    def begin(self, local_start: int) -> Run:
-        """Return the run to go on at."""
-        if self.joint is None or local_start == self.local_start:
-            return self.run
-        return min(self.run, self.joint, key=lambda run: run.first_offset)
-
-
 class MergePlanner:
     """Implements Mergers for one mastership. Looks at what has changed, a part at a time."""
 
@@ -97,7 +81,8 @@ class MergePlanner:
         self._bounds = bounds
         self._queue: deque[TopicPartition] = deque()
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._settled: dict[TopicPartition, _Settled] = {}
+        self._settled: dict[TopicPartition, Run] = {}
+        """Before these runs there is nothing to be merged, as long as they are there."""
         self._put_off: dict[TopicPartition, int] = {}
         self._paused_until_ms = 0
 
@@ -140,44 +125,29 @@ class MergePlanner:
         is_same = seen is not None and seen[:2] == (manifest.last_event_id, local_start)
         if seen is not None and is_same and now_ms < seen.ripe_ms:
             return 0, None
-        begin = self._begin(key, manifest, local_start)
-        runs = list(islice(manifest.runs_from(begin), LOOKED_AT_MAX))
-        rows = list(_rows(runs, local_start, self._rules.object_bytes // 2))
-        open_at, ripe_ms = _open_end(runs, rows), NEVER
+        runs = list(islice(manifest.runs_from(self._begin(key, manifest)), LOOKED_AT_MAX))
+        large_bytes = self._rules.object_bytes // 2
+        rows = list(_rows(runs, local_start, large_bytes))
+        is_all = len(runs) < LOOKED_AT_MAX
+        open_rows, ripe_ms = _open(runs, rows, local_start if is_all else NEVER, large_bytes), NEVER
         for row in reversed(rows):  # what stands first is found last
             found, row_ripe_ms = self._find(row, now_ms)
             if found is not None:
                 return len(runs), found
             if row_ripe_ms < NEVER:
-                open_at, ripe_ms = row[0], min(ripe_ms, row_ripe_ms)
-        if open_at is not None:
-            joint = self._joint(key, runs, local_start)
-            self._settled[key] = _Settled(open_at, local_start, joint)
-        if len(runs) < LOOKED_AT_MAX or ripe_ms < NEVER:
+                open_rows, ripe_ms = [*open_rows, row[0]], min(ripe_ms, row_ripe_ms)
+        if open_rows:
+            self._settled[key] = min(open_rows, key=lambda run: run.first_offset)
+        if is_all or ripe_ms < NEVER:
             self._seen[key] = _Seen(manifest.last_event_id, local_start, ripe_ms)
         return len(runs), None
 
-    def _begin(self, key: TopicPartition, manifest: Manifest, local_start: int) -> int:
+    def _begin(self, key: TopicPartition, manifest: Manifest) -> int:
         """Return where to go on: at the beginning, if it was cut or merged since."""
         settled = self._settled.get(key)
-        if settled is None:
+        if settled is None or manifest.run_from(settled.first_offset) != settled:
             return 0
-        run = settled.begin(local_start)
-        return run.first_offset if manifest.run_from(run.first_offset) == run else 0
-
-    def _joint(self, key: TopicPartition, runs: Sequence[Run], local_start: int) -> Run | None:
-        """Return the first of the small runs in a row that the local start lies in, or between."""
-        begun: Run | None = None
-        for run in runs:
-            if run.entry.batch_bytes >= self._rules.object_bytes // 2:
-                begun = None
-            elif begun is None:
-                begun = run
-            if begun is not None and run.first_offset <= local_start <= run.end_offset:
-                return begun
-        settled = self._settled.get(key)
-        is_same = settled is not None and settled.local_start == local_start
-        return settled.joint if settled is not None and is_same else None
+        return settled.first_offset
 
     def _find(self, row: Sequence[Run], now_ms: int) -> tuple[Replacement | None, int]:
         """Return the first runs of a row that are to be one; else when there may be some."""
@@ -221,9 +191,20 @@ def _full(row: Sequence[Run], object_bytes: int) -> Sequence[Run]:
     return ()
 
 
-def _open_end(runs: Sequence[Run], rows: Sequence[Sequence[Run]]) -> Run | None:
-    """Return where the small runs at the end begin, which may be more next time."""
+def _open(
+    runs: Sequence[Run], rows: Sequence[Sequence[Run]], local_start: int, large_bytes: int
+) -> list[Run]:
+    """Return where small runs begin which may be more next time.
+
+    These are those at the end, and those that end at the local start: as it rises, small ones
+    behind it follow them.
+    """
     if not runs:
-        return None
-    is_open = rows and rows[-1][-1] is runs[-1]
-    return rows[-1][0] if is_open else runs[-1]
+        return []
+    at_end = rows[-1][0] if rows and rows[-1][-1] is runs[-1] else runs[-1]
+    split = next((run for run in runs if run.end_offset > local_start), None)
+    if split is None or split.entry.batch_bytes >= large_bytes:
+        return [at_end]
+    across = [split] if split.first_offset < local_start else []
+    below = [row[0] for row in rows if row[-1].end_offset == split.first_offset]
+    return [at_end, *across, *below]

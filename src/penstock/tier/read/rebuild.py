@@ -1,14 +1,17 @@
 """Makes the metadata of a tier anew from the objects in its store, when all of it was lost.
 
     objects in the order of their ids; each tells its extents
-    extent as produced      takes the place of everything at or above its first offset
+    extent as copied        takes the place of everything at or above its first offset
+    extent merged           takes the place of what is in its range; where what an older object has
+                            goes on above it, and is of the same epochs, that stays
     extent rewritten        takes the place of what has exactly its range, or fills it
 
 Ids are given in the order of tenures, and a master goes on where the tier ends: so of two objects
 with the same offsets the later one is right, and what an older one has above its beginning was
-cut or never committed. What no extent of an object is used of is left where it is: the next scrub
-calls it an orphan, and a person decides. The tier may have more than the log after an unclean
-election; the next master's cut sees to that.
+cut or never committed. A merge that was never committed may be larger than the one that was
+committed after it, and what both have is the same. What no extent of an object is used of is left
+where it is: the next scrub calls it an orphan, and a person decides. The tier may have more than
+the log after an unclean election; the next master's cut sees to that.
 
 A gap whose upper side is part of one round of uploads is no loss: these are put side by side, and
 committed only behind what is there. What is above it was not committed, or is at most the rest of a
@@ -18,9 +21,11 @@ Source: docs/adr/0117; the manifest that lists its files again, LevelDB's Repair
 """
 
 from collections import Counter
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
+from penstock.extents.layout import NOT_CLEANED
 from penstock.tier.errors import LyingObject, ObjectNotFound
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
 from penstock.tier.metadata.objects import ROUND_OBJECTS_MAX, ObjectRow, State
@@ -165,24 +170,49 @@ def _behind(runs: list[Run], run: Run) -> list[Run]:
 
 
 def _below(runs: list[Run], offset: int) -> list[Run]:
-    kept = []
-    for run in runs:
-        if run.end_offset <= offset:
-            kept.append(run)
-        elif run.first_offset < offset:
-            epochs = tuple(epoch for epoch in run.epochs if epoch[1] < offset)
-            kept.append(run._replace(epochs=epochs, end_offset=offset))
-    return kept
+    kept = [run for run in runs if run.first_offset < offset]
+    return [run if run.end_offset <= offset else _cut(run, offset) for run in kept]
+
+
+def _cut(run: Run, offset: int) -> Run:
+    """Return a run as it is up to an offset."""
+    epochs = tuple(epoch for epoch in run.epochs if epoch[1] < offset)
+    return run._replace(epochs=epochs, end_offset=offset)
 
 
 def _over(runs: list[Run], run: Run) -> list[Run] | None:
     """Return the runs with a rewritten one in its range; None: it does not fit what is there."""
     above = [one for one in runs if one.first_offset >= run.end_offset]
     inside = [one for one in runs if one not in above and one.end_offset > run.first_offset]
+    below = [one for one in runs if one.end_offset <= run.first_offset]
     is_whole = not inside or (
         inside[0].first_offset >= run.first_offset and inside[-1].end_offset <= run.end_offset
     )
-    if not is_whole:
+    if is_whole:
+        return [*below, run, *above]
+    if not all(map(_is_as_produced, [*inside, run])):
         return None
-    below = [one for one in runs if one.end_offset <= run.first_offset]
-    return [*below, run, *above]
+    last = inside[-1]
+    if last.end_offset > run.end_offset and _agree(last, run):
+        if last.first_offset <= run.first_offset:
+            return runs
+        run, above = _cut(run, last.first_offset), [last, *above]
+    return [*below, *_below(inside[:1], run.first_offset), run, *above]
+
+
+def _is_as_produced(run: Run) -> bool:
+    """Whether it has every batch of its range, though it may have been merged."""
+    return run.entry.generation == 0 or run.entry.newest_horizon_ms == NOT_CLEANED
+
+
+def _agree(one: Run, other: Run) -> bool:
+    """Whether what both have is of the same leader epochs, so that it is the same."""
+    first = max(one.first_offset, other.first_offset)
+    end = min(one.end_offset, other.end_offset)
+    return _epochs_of(one, first, end) == _epochs_of(other, first, end)
+
+
+def _epochs_of(run: Run, first: int, end: int) -> list[tuple[int, int]]:
+    """Return the epochs of a part of a run, each with its first offset there."""
+    begun = [(epoch, max(start, first)) for epoch, start in run.epochs if start < end]
+    return [one for one, later in pairwise([*begun, (0, end)]) if later[1] > first]
