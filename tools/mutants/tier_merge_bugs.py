@@ -219,8 +219,8 @@ MUTANTS = (
         "where runs were cut and copied again nothing is merged below",
         (
             PLAN,
-            "        return run.first_offset if manifest.run_from(run.first_offset) == run else 0\n",
-            "        return run.first_offset\n",
+            "        if settled is None or manifest.run_from(settled.first_offset) != settled:\n",
+            "        if settled is None:\n",
         ),
         kind=Kind.STALE,
         near=PLANS,
