@@ -16,6 +16,8 @@ AREA = "Transactions"
 
 BESIDE = ("tests/transactions/test_beside.py",)
 BESIDE_IN_LOGS = ("tests/kafka/test_markers_beside.py",)
+BEHIND = ("tests/transactions/test_behind.py",)
+BEHIND_IN_LOGS = ("tests/kafka/test_markers_behind.py",)
 DUTIES = "transactions/duties.py"
 MARKING = "kafka/transactions/marking.py"
 
@@ -27,7 +29,7 @@ MUTANTS = (
           (MARKING, "                if hosted.member is own:\n", "                if own:\n"),
           kind=Kind.ORDER, near=BESIDE_IN_LOGS),
     plant("markers-beside-a-refused-decision", AREA, "markers are written though the decision was refused",
-          (COORDINATOR, "if is_taken and states.is_in_flight(transactional_id):", "if True:"),
+          (COORDINATOR, "is_under_way = is_taken and states.is_in_flight(transactional_id)", "is_under_way = True"),
           kind=Kind.GUARD, near=BESIDE),
     plant("a-partition-that-refused-is-told", AREA, "a partition that refused its marker never hears",
           (MARKING, "                    written.append(each)\n        return frozenset(written)", "                written.append(each)\n        return frozenset(written)"),
@@ -76,7 +78,7 @@ MUTANTS = (
           (COORDINATOR, "            self._base.deadlines.cancel(key)\n        elif", "            pass\n        elif"),
           kind=Kind.CLEARED, near=PRODUCERS),
     plant("open-ids-expire", AREA, "an id is forgotten while its transaction is open",
-          (COORDINATOR, "one is None or not one.is_idle or one.update_ms", "one is None or one.update_ms"),
+          ("transactions/expiry.py", "one is None or not one.is_idle or one.update_ms", "one is None or one.update_ms"),
           kind=Kind.GUARD, near=PRODUCERS),
     plant("epoch-of-clients-runs-over", AREA, "a client gets the epoch that only fences",
           ("transactions/state.py", "return self.producer_epoch >= EPOCH_MAX", "return self.producer_epoch > EPOCH_MAX"),
@@ -172,4 +174,28 @@ MUTANTS = (
     plant("over-is-written-twice", AREA, "the end that stands behind its decision is written once more when that is confirmed",
           (COORDINATOR, "        if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):\n            return\n        one =", "        if isinstance(states, ErrorCode):\n            return\n        one ="),
           kind=Kind.GUARD, near=BESIDE),
+    plant("answer-waits-for-the-markers-behind-it", AREA, "an answer leaves once the markers of its decision are written",
+          ("coordinator/outbox.py", "self._answers.append(lambda: self._answers.append(last))", "last()"),
+          kind=Kind.ORDER, near=BEHIND_IN_LOGS),
+    plant("over-before-the-markers-behind-it", AREA, "what becomes due in between ends a transaction whose partitions never hear",
+          (DUTIES, "return is_put_off or transactional_id in self._left", "return transactional_id in self._left"),
+          kind=Kind.ORDER, near=BEHIND),
+    plant("markers-behind-a-copied-decision", AREA, "markers come a round to the replicas later than they may",
+          (MARKING, "return own.is_durable_once_written and own.is_sole_member", "return own.is_durable_once_written"),
+          kind=Kind.GUARD, near=BEHIND_IN_LOGS),
+    plant("markers-behind-a-synced-decision", AREA, "markers wait for a sync of their own",
+          (MARKING, "return own.is_durable_once_written and own.is_sole_member", "return own.is_sole_member"),
+          kind=Kind.GUARD, near=BEHIND_IN_LOGS),
+    plant("put-off-decisions-outlive-the-tenure", AREA, "a coordinator that comes back tells partitions in the name of its last mastership",
+          (DUTIES, "        self._later.pop(partition, None)\n", ""),
+          kind=Kind.STALE, near=BEHIND),
+    plant("markers-beside-come-behind-too", AREA, "markers that stand beside the decision are written once more behind it",
+          (DUTIES, "if is_begun or not self.come_behind(partition):", "if not self.come_behind(partition):"),
+          kind=Kind.GUARD, near=BEHIND),
+    plant("put-off-and-told-at-once", AREA, "partitions hear of a decision twice: by a broker's question, and behind the answer",
+          (DUTIES, "        if one.transactional_id in self._later.get(partition, ()):\n            return True\n", ""),
+          kind=Kind.GUARD, near=BEHIND),
+    plant("put-off-decisions-are-not-counted", AREA, "operators do not see transactions that are still ending",
+          (DUTIES, "return len(self._left) + sum(map(len, self._later.values()))", "return len(self._left)"),
+          kind=Kind.CLEARED, near=BEHIND),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from penstock.coordinator.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.config import TransactionConfig
 from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import NO_NUMBER
 from penstock.transactions.table import IdTable
 
 
@@ -71,6 +72,12 @@ class IdsHere:
         if transactional_id in states.unread:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return states
+
+    def number_of(self, transactional_id: str) -> int:
+        """Return the number of the id's confirmed transaction; NO_NUMBER if it is not known."""
+        states = self.states_of(transactional_id)
+        one = None if isinstance(states, ErrorCode) else states.values.get(transactional_id)
+        return NO_NUMBER if one is None else one.number
 
     @property
     def id_count(self) -> int:

@@ -106,7 +106,7 @@ class TransactionAnswers:
             found[one.topic, one.partition] if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for one, is_here in zip(question.partitions, may, strict=True)
         )
-        number = coordinator.number_of(name) if question.is_verify_only else NO_NUMBER
+        number = coordinator.here.number_of(name) if question.is_verify_only else NO_NUMBER
         return VerifyResponse(codes=codes, number=number)
 
     def verify_here(self, asked: Verification) -> Verified:
@@ -123,7 +123,7 @@ class TransactionAnswers:
         producer = Producer(asked.producer_id, asked.producer_epoch)
         for place, code in coordinator.verify(name, producer, known).items():
             codes[known[place]] = code
-        return Verified(codes, coordinator.number_of(name))
+        return Verified(codes, coordinator.here.number_of(name))
 
     def _may_enter(self, question: VerifyRequest) -> list[bool]:
         names = dict.fromkeys(one.topic for one in question.partitions)
