@@ -4,7 +4,7 @@ import pytest
 
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.duties import BESIDE_MAX
-from penstock.transactions.messages import Producer
+from penstock.transactions.messages import Producer, ProducerReply
 from penstock.transactions.state import TopicPartitionName, TransactionState
 from tests.transactions.test_portions import TurningWorld
 from tests.transactions.world import ONE, OTHER
@@ -70,6 +70,24 @@ def test_answers_of_one_turn_leave_before_the_markers_of_any_of_them() -> None:
     assert not world.markers.written_beside
     world.loop.turn()
     assert sorted(one.transactional_id for one in world.markers.written_beside) == names
+
+
+def test_what_an_answer_has_left_for_the_next_turn_is_done_before_the_markers() -> None:
+    """A connection writes in the turn after that in which it has the answer."""
+    world = BehindWorld()
+    producer = world.begun()
+    assert world.add(producer, ONE) is Code.NONE
+    when_written: list[int] = []
+
+    def told(_: ProducerReply) -> None:
+        marked = world.markers.written_beside
+        world.loop.callbacks.append(lambda: when_written.append(len(marked)))
+
+    world.coordinator.end("x", producer, 1, told, is_commit=True)
+    world.journal.confirm()
+    world.loop.turn()
+    assert when_written == [0]
+    assert len(world.markers.written_beside) == 1
 
 
 def test_the_next_transaction_waits_for_the_markers() -> None:

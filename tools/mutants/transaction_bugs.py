@@ -16,6 +16,7 @@ AREA = "Transactions"
 
 BESIDE = ("tests/transactions/test_beside.py",)
 BESIDE_IN_LOGS = ("tests/kafka/test_markers_beside.py",)
+HERE = ("tests/kafka/test_coordinated_here.py",)
 BEHIND = ("tests/transactions/test_behind.py",)
 BEHIND_IN_LOGS = ("tests/kafka/test_markers_behind.py",)
 DUTIES = "transactions/duties.py"
@@ -63,7 +64,7 @@ MUTANTS = (
           (DECIDE, "    last_epoch = NO_EPOCH if known is None else known.epoch\n    if one.state", "    last_epoch = one.producer_epoch\n    if one.state"),
           kind=Kind.EPOCH, near=PRODUCERS),
     plant("last-epoch-not-in-the-log", AREA, "a retry after a failover is fenced (KAFKA-20357)",
-          ("transactions/records.py", "        LAST_EPOCH_TAG: _tag(_INT16, one.last_epoch, NO_EPOCH),\n", ""),
+          ("transactions/records.py", "one.version, one.last_epoch, one.number", "one.version, NO_EPOCH, one.number"),
           kind=Kind.SNAPSHOT, near=PRODUCERS),
     plant("abort-of-the-old-one-keeps-its-epoch", AREA, "the old instance ends the transaction that the new one has aborted",
           (DECIDE, "aborted = one.fenced().prepared(is_commit=False, now_ms=now_ms)", "aborted = one.prepared(is_commit=False, now_ms=now_ms)"),
@@ -176,7 +177,7 @@ MUTANTS = (
           kind=Kind.GUARD, near=BESIDE),
     plant("answer-waits-for-the-markers-behind-it", AREA, "an answer leaves once the markers of its decision are written",
           ("coordinator/outbox.py", "self._answers.append(lambda: self._answers.append(last))", "last()"),
-          kind=Kind.ORDER, near=BEHIND_IN_LOGS),
+          kind=Kind.ORDER, near=BEHIND),
     plant("over-before-the-markers-behind-it", AREA, "what becomes due in between ends a transaction whose partitions never hear",
           (DUTIES, "return is_put_off or transactional_id in self._left", "return transactional_id in self._left"),
           kind=Kind.ORDER, near=BEHIND),
@@ -198,4 +199,22 @@ MUTANTS = (
     plant("put-off-decisions-are-not-counted", AREA, "operators do not see transactions that are still ending",
           (DUTIES, "return len(self._left) + sum(map(len, self._later.values()))", "return len(self._left)"),
           kind=Kind.CLEARED, near=BEHIND),
+    plant("verified-here-while-it-is-ending", AREA, "a batch comes behind the marker of a decision on its way, and its transaction never ends",
+          ("transactions/here.py", "if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):\n            return None", "if isinstance(states, ErrorCode):\n            return None"),
+          kind=Kind.STALE, near=HERE),
+    plant("verified-here-without-the-lease", AREA, "a coordinator that was replaced lets batches in from memory",
+          ("transactions/here.py", "        states = self.asked_for(transactional_id)\n        if isinstance(states, ErrorCode) or states.is_in", "        states = self.states_of(transactional_id)\n        if isinstance(states, ErrorCode) or states.is_in"),
+          kind=Kind.STALE, near=HERE),
+    plant("verified-here-for-any-epoch", AREA, "an instance that was replaced writes into its successor's transaction",
+          ("transactions/here.py", "return one if producer == producer_of(one) else None", "return one if producer.producer_id == one.producer_id else None"),
+          kind=Kind.EPOCH, near=HERE),
+    plant("verified-here-after-its-end", AREA, "a late batch begins a transaction that nobody ends",
+          ("transactions/here.py", "if one is None or one.state is not TransactionState.ONGOING:", "if one is None:"),
+          kind=Kind.GUARD, near=HERE),
+    plant("verified-here-for-the-topic-before", AREA, "a topic that was made anew gets a batch of a transaction that has the old one",
+          ("kafka/transactions/answering.py", "            if not may_enter(find_topic(self._broker, topic), partition, topic_id):\n                return None\n        return Verified(dict", "        return Verified(dict"),
+          kind=Kind.GUARD, near=HERE),
+    plant("verified-here-without-its-partition", AREA, "a batch is let into a partition that will never hear of the end",
+          ("kafka/transactions/answering.py", "            if (topic, partition) not in one.partitions:\n                return None\n            if not may", "            if not may"),
+          kind=Kind.GUARD, near=HERE),
 )  # fmt: skip

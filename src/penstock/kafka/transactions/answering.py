@@ -109,6 +109,22 @@ class TransactionAnswers:
         number = coordinator.here.number_of(name) if question.is_verify_only else NO_NUMBER
         return VerifyResponse(codes=codes, number=number)
 
+    def open_here(self, asked: Verification) -> Verified | None:
+        """Say that all partitions are in the transaction, if they are and it is coordinated here.
+
+        The usual answer, which this broker needs for each first batch; of any other None.
+        """
+        producer = Producer(asked.producer_id, asked.producer_epoch)
+        one = self._broker.transactions.here.open_of(asked.transactional_id, producer)
+        if one is None:
+            return None
+        for topic, partition, topic_id in asked.partitions:
+            if (topic, partition) not in one.partitions:
+                return None
+            if not may_enter(find_topic(self._broker, topic), partition, topic_id):
+                return None
+        return Verified(dict.fromkeys(asked.partitions, ErrorCode.NONE), one.number)
+
     def verify_here(self, asked: Verification) -> Verified:
         """Say for each partition whether it is in the transaction, for this broker itself."""
         coordinator, name = self._broker.transactions, asked.transactional_id
