@@ -36,6 +36,7 @@ from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.config import LogConfig
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -198,7 +199,7 @@ class Node:
         log = SetLog.recover(
             disk=self.disk,
             directory=f"set-{replica_set_id}",
-            config=SMALL,
+            config=self.cluster.log_config,
             clock=self.cluster.world,
             offload=self.cluster.world,
             scheduler=self.cluster.world,
@@ -278,7 +279,15 @@ class Node:
 class Cluster:
     """Brokers 0, 1, ..., all of them members of every set; broker 0 leads them at the start."""
 
-    def __init__(self, broker_count: int = 3, *, set_count: int = 1, **config: Any) -> None:
+    def __init__(
+        self,
+        broker_count: int = 3,
+        *,
+        set_count: int = 1,
+        log_config: LogConfig = SMALL,
+        **config: Any,
+    ) -> None:
+        self.log_config = log_config
         self.world = LoopWorld()
         self.metadata = Metadata(
             sets=(tuple(range(broker_count)),) * set_count,

@@ -1,9 +1,11 @@
 """A first batch whose transaction is coordinated by its own broker: no task, no further turn."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from penstock.base.ids import TopicId
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.batch import TRANSACTIONAL
@@ -37,10 +39,10 @@ class Beside:
         reply = await self.cluster._told(lambda told: ask(NAME, self.producer, places, 1, told))
         assert reply.error is Code.NONE
 
-    def send(self, *, epoch: int = 0, version: int = 11) -> Asked:
+    def send(self, *, epoch: int | None = None, version: int = 11) -> Asked:
         fields = {
             "producer_id": self.producer.producer_id,
-            "producer_epoch": epoch,
+            "producer_epoch": self.producer.epoch if epoch is None else epoch,
             "base_sequence": 0,
             "attributes": TRANSACTIONAL,
         }
@@ -106,6 +108,42 @@ def test_it_waits_while_the_decision_is_on_its_way() -> None:
         await cluster.settle()
         assert produced(asked) is None
         assert beside.end == before
+
+    run(story)
+
+
+def test_nothing_is_let_in_from_memory_once_another_may_coordinate() -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        beside = Beside(cluster, await cluster.init())
+        await beside.add()
+        beside.hosted.member.may_read = lambda: False
+        assert await code_of(beside, beside.send()) is Code.NOT_ENOUGH_REPLICAS
+        assert beside.end == 0
+
+    run(story)
+
+
+def test_an_instance_that_was_replaced_is_refused_at_once() -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        first = await cluster.init()
+        beside = Beside(cluster, await cluster.init())
+        await beside.add()
+        assert beside.producer.epoch > first.epoch
+        assert await code_of(beside, beside.send(epoch=first.epoch)) is Code.INVALID_PRODUCER_EPOCH
+        assert beside.end == 0
+
+    run(story)
+
+
+def test_a_topic_that_the_metadata_has_under_another_id_is_not_in_the_transaction() -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        beside = Beside(cluster, await cluster.init())
+        await beside.add()
+        topics = cluster.lagging(beside.node).topics_by_name
+        other = TopicId(bytes(reversed(topics[TOPIC].topic_id)))
+        topics[TOPIC] = replace(topics[TOPIC], topic_id=other)
+        assert await code_of(beside, beside.send()) is Code.NOT_ENOUGH_REPLICAS
+        assert beside.end == 0
 
     run(story)
 

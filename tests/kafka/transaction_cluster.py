@@ -20,12 +20,13 @@ from penstock.node.coordinators.transactions import start_transactions
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.batch import TRANSACTIONAL
+from penstock.storage.config import LogConfig
 from penstock.transactions.config import TransactionConfig
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.messages import MarkerDuty, Producer, ProducerReply
 from penstock.transactions.partitioning import INTERNAL_TOPIC
 from penstock.transactions.state import Transaction
-from tests.broker.cluster import Asked, Cluster, Node, produce_fields, produced
+from tests.broker.cluster import SMALL, Asked, Cluster, Node, produce_fields, produced
 
 EVENTS = "events"
 NAME = "x"
@@ -64,10 +65,10 @@ class Calls:
 
 
 class TransactionCluster(Cluster):
-    """Three brokers. To be used within a running event loop."""
+    """Three brokers, or fewer. To be used within a running event loop."""
 
-    def __init__(self) -> None:
-        super().__init__(3, set_count=2)
+    def __init__(self, broker_count: int = 3, log_config: LogConfig = SMALL) -> None:
+        super().__init__(broker_count, set_count=2, log_config=log_config)
         self.held: list[Question] = []
         self.holds = False
         self.calls = [Calls(self) for _ in self.nodes]
@@ -262,11 +263,15 @@ def _unreadable(*_: Any) -> None:
     raise AssertionError("a partition of the internal topic can not be read")
 
 
-def run(story: Callable[[TransactionCluster], Coroutine[Any, Any, None]]) -> None:
+def run(
+    story: Callable[[TransactionCluster], Coroutine[Any, Any, None]],
+    broker_count: int = 3,
+    log_config: LogConfig = SMALL,
+) -> None:
     """Tell a story in a new cluster."""
 
     async def told() -> None:
-        cluster = TransactionCluster()
+        cluster = TransactionCluster(broker_count, log_config)
         await cluster.settle()
         try:
             await story(cluster)

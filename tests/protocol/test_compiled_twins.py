@@ -34,8 +34,9 @@ def frame_of(version: int, rng: random.Random) -> bytes:
     )
     shape = rng.choice((ONE, ONE, range(3)))
     fields = produce_fields(version, rng, shape)
-    if rng.random() < 0.8:
-        fields["transactional_id"] = None
+    fields["transactional_id"] = rng.choice(
+        (None, None, "", "id", "grün" * 20, "i" * 126, "i" * 127)
+    )
     return head + bytes(encode_request(ApiKey.PRODUCE, version, fields))
 
 
@@ -63,6 +64,19 @@ def test_both_twins_read_the_same_of_any_bytes(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_transactional_id_is_text_in_both_twins(version: int) -> None:
+    rng = random.Random(version)
+    fields = produce_fields(version, rng, ONE) | {"transactional_id": "id"}
+    body = bytes(encode_request(ApiKey.PRODUCE, version, fields))
+    for name in (b"id", b"\xff\xff", b"\xc3\xa9"):
+        frame = memoryview(body.replace(b"id", name, 1))
+        expected = outcome(produce.parse_produce_request, frame, 0, version)
+        assert outcome(compiled.parse_produce_request, frame, 0, version) == expected
+        is_text = name != b"\xff\xff"
+        assert (expected[0] is produce.ProduceRequest) is is_text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_both_twins_find_the_same_runs_in_any_bytes(version: int) -> None:
     rng = random.Random(version)
     lengths = []
@@ -85,7 +99,8 @@ def alike_frames(version: int, rng: random.Random) -> bytes:
     for number in range(rng.randrange(7)):
         head = request_header(ApiKey.PRODUCE, version, correlation_id=number, client_id=client_id)
         fields = produce_fields(version, rng, ONE if rng.random() < 0.95 else range(3))
-        fields |= {"transactional_id": None, "acks": acks, "timeout": 9}
+        name = "id" if rng.random() < 0.05 else None
+        fields |= {"transactional_id": name, "acks": acks, "timeout": 9}
         if fields["topic_data"] and rng.random() < 0.9:
             fields["topic_data"][0]["name"] = "short"
         body = bytes(encode_request(ApiKey.PRODUCE, version, fields))

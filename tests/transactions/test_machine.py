@@ -308,7 +308,7 @@ class TransactionMachine(RuleBasedStateMachine):
         states = coordinator._shard.by_partition[0]
         duties = {one.transactional_id: one for one in self.world.markers.duties}
         for name, one in self.chronicle.latest.items():
-            is_open = coordinator._duties.is_open(name)
+            is_open = coordinator._duties.is_open(0, name)
             assert one.is_prepared or not is_open
             if is_open:
                 self.chronicle.check_duty(duties[name], self.epoch)

@@ -31,7 +31,7 @@ def test_a_new_instance_has_the_next_epoch_and_fences_the_one_before(world: Worl
 
 def test_a_transaction_has_one_number_however_many_partitions_it_gets(world: World) -> None:
     producer = world.begun()
-    number_of = world.coordinator.number_of
+    number_of = world.coordinator.here.number_of
     for number in (1, 2):
         assert world.add(producer, ONE) is NONE
         assert number_of("x") == number

@@ -28,6 +28,8 @@ class HandMarkers:
         self.beside: set[TopicPartitionName] = set()
         """Partitions that are in the log of the internal partition."""
         self.written_beside: list[MarkerDuty] = []
+        self.is_behind = False
+        """Whether markers wait until the producer has its answer."""
 
     def write_beside(self, partition: int, duty: MarkerDuty) -> frozenset[TopicPartitionName]:
         assert partition == 0
@@ -35,6 +37,10 @@ class HandMarkers:
         if told:
             self.written_beside.append(duty._replace(partitions=told))
         return told
+
+    def come_behind(self, partition: int) -> bool:
+        assert partition == 0
+        return self.is_behind
 
     def send(self, partition: int, duty: MarkerDuty) -> None:
         assert partition == 0

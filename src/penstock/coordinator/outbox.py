@@ -56,6 +56,20 @@ class Outbox:
         if not self._depth and not self._is_leaving:
             self._leave()
 
+    def behind(self, action: Callable[[], None]) -> None:
+        """Run `action` in a later turn, behind the answers that this block queues.
+
+        With `later` they are on their way to their clients by then; without it they have been sent.
+        """
+
+        def last() -> None:
+            if self._later is None:
+                action()
+            else:
+                self._later(action)
+
+        self._answers.append(lambda: self._answers.append(last))
+
     def _leave(self) -> None:
         """Send some answers; receivers may change state, and those answers queue behind these."""
         self._is_leaving = True

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The compiled twins of what every Produce request needs of `header.py` and `produce.py`.
 
-They take usual requests: one topic with one partition, no transaction, parts that end where the
-frame does. Everything else is given to the interpreted twin.
+They take usual requests: one topic with one partition, parts that end where the frame does; of a
+transaction only alone, not in a run. Everything else is given to the interpreted twin.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -59,6 +59,8 @@ cdef struct Head:
 
 
 cdef struct Body:
+    Py_ssize_t id_at
+    int id_bytes  # -1: it is of no transaction
     int acks
     int32_t timeout_ms
     Py_ssize_t topic_at
@@ -94,7 +96,11 @@ cdef bint scan_body(
     """Read the body at `at`, up to the end of the frame at `size`; False for an unusual one."""
     cdef int32_t length
     if version < FLEXIBLE:
-        if size - at < 14 or get_i16(data + at) != -1 or get_i32(data + at + 8) != 1:
+        if size - at < 14:
+            return False
+        body.id_at, body.id_bytes = at + 2, get_i16(data + at)
+        at += body.id_bytes if body.id_bytes > 0 else 0
+        if body.id_bytes < -1 or size - at < 14 or get_i32(data + at + 8) != 1:
             return False
         body.acks, body.timeout_ms = get_i16(data + at + 2), get_i32(data + at + 4)
         length = get_i16(data + at + 12)
@@ -107,7 +113,11 @@ cdef bint scan_body(
         length = get_i32(data + body.topic_end + 8)
         body.records_end = body.records_at + length
         return length >= 0 and body.records_end == size
-    if size - at < 9 or data[at] or data[at + 7] != 2:
+    if size - at < 9 or data[at] >= 0x80:
+        return False
+    body.id_at, body.id_bytes = at + 1, data[at] - 1
+    at += body.id_bytes if body.id_bytes > 0 else 0
+    if size - at < 9 or data[at + 7] != 2:
         return False
     body.acks, body.timeout_ms = get_i16(data + at + 1), get_i32(data + at + 3)
     if version < TOPIC_ID:
@@ -177,8 +187,14 @@ def parse_produce_request(object frame, Py_ssize_t at, int version):
     cdef Body body
     if data == NULL or at < 0 or not scan_body(data, size, at, version, &body):
         return request_interpreted(frame, at, version)
+    cdef object transactional_id = None
+    if body.id_bytes >= 0:
+        try:
+            transactional_id = data[body.id_at : body.id_at + body.id_bytes].decode("utf-8")
+        except UnicodeDecodeError:
+            return request_interpreted(frame, at, version)
     cdef object request = PyType_GenericAlloc(ProduceRequest, 4)
-    put_item(request, 0, None)
+    put_item(request, 0, transactional_id)
     put_item(request, 1, body.acks)
     put_item(request, 2, body.timeout_ms)
     put_item(request, 3, [make_part(data, &body, 0)])
@@ -209,6 +225,8 @@ def parse_produce_run(object memory, Py_ssize_t at, Py_ssize_t end, Py_ssize_t c
         if not FIRST_VERSION <= head.version <= LAST_VERSION:
             break
         if not scan_body(frame, frame_bytes, head.body_at, head.version, &body):
+            break
+        if body.id_bytes >= 0:
             break
         if header is None:
             if body.acks != 1 and body.acks != -1:

@@ -2,7 +2,8 @@
 
     request ─► decide (decide.py) over what is confirmed ─► one record ─► confirmed ─► answer
     PrepareCommit, PrepareAbort appended
-        ─► markers of partitions in the same log, and Complete* if there are no others (ADR 0100)
+        ─► markers of partitions in the same log, and Complete* if there are no others (ADR 0100);
+           where only a write is waited for, once the answer is on its way (ADR 0183)
     PrepareCommit, PrepareAbort confirmed, or found when loading
         ─► markers to all other partitions of it ─► all written ─► Complete* is written
 
@@ -46,6 +47,7 @@ from penstock.transactions.decide import (
 )
 from penstock.transactions.duties import Duties, cost_beside
 from penstock.transactions.ends import Ends
+from penstock.transactions.expiry import expire
 from penstock.transactions.here import IdsHere
 from penstock.transactions.messages import (
     ERRORS,
@@ -61,7 +63,6 @@ from penstock.transactions.messages import (
 from penstock.transactions.shard import TOGETHER, TransactionShard
 from penstock.transactions.soon import Soon
 from penstock.transactions.state import (
-    NO_NUMBER,
     TopicPartitionName,
     Transaction,
     TransactionState,
@@ -73,11 +74,9 @@ log = logging.getLogger(__name__)
 Decide = Callable[[Transaction | None, ProducerId | None], Decision]
 Reply = Callable[[ProducerReply], None]
 
-TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
+TIMEOUT, RETRY, EXPIRY, MARK = "timeout", "retry", "expiry", "mark"
 PLACE_BYTES = 300
 """A partition of a transaction: in the transaction, and twice while it ends."""
-LOOKED_TOGETHER = 30
-"""Ids that are looked at in one step of 10 us."""
 _SWEEP = (EXPIRY, "")
 
 
@@ -113,7 +112,8 @@ class TransactionCoordinator:
         self.here = IdsHere(config, self._base.partitions, self._shard, masterships)
         """The ids that are coordinated here."""
         self._duties = Duties(markers, masterships)
-        self._soon = Soon(self._base.portions, {TIMEOUT: self._time_out, RETRY: self._complete_one})
+        due = {TIMEOUT: self._time_out, RETRY: self._complete_one, MARK: self._mark}
+        self._soon = Soon(self._base.portions, due)
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
 
@@ -177,15 +177,6 @@ class TransactionCoordinator:
         one = states.values.get(transactional_id)
         is_changing = states.is_in_flight(transactional_id)
         return {each: decide_verify(one, producer, each, is_changing) for each in partitions}
-
-    def number_of(self, transactional_id: str) -> int:
-        """Return the number of the id's confirmed transaction, for those that `verify` has found.
-
-        NO_NUMBER if the id is not known here.
-        """
-        states = self.here.states_of(transactional_id)
-        one = None if isinstance(states, ErrorCode) else states.values.get(transactional_id)
-        return NO_NUMBER if one is None else one.number
 
     def end(
         self,
@@ -310,7 +301,8 @@ class TransactionCoordinator:
         is_taken = self._base.writes.append(states.partition, change, told)
         if after is None or not after.is_prepared:
             return
-        if is_taken and states.is_in_flight(transactional_id):
+        is_under_way = is_taken and states.is_in_flight(transactional_id)
+        if is_under_way and not self._duties.come_behind(states.partition):
             self._write_beside(states, after)
 
     def _write_beside(self, states: IdTable, one: Transaction) -> None:
@@ -329,6 +321,8 @@ class TransactionCoordinator:
             self.ends.tell(transactional_id)
             return
         self.counters.note(one.state)
+        if one.is_prepared and self._duties.put_off(states.partition, one):
+            self._base.outbox.behind(lambda: self._soon.put(MARK, transactional_id))
         self._begun(states, one)
         if not one.is_prepared and not states.is_in_flight(transactional_id):
             self.ends.tell(transactional_id)
@@ -344,13 +338,29 @@ class TransactionCoordinator:
         if one.is_prepared and not self._duties.begin(states.partition, one):
             self._complete(one.transactional_id)
 
+    def _mark(self, transactional_id: str) -> int:
+        """Write the markers that may stand behind a decision, and have the others told."""
+        states = self.here.states_of(transactional_id)
+        if isinstance(states, ErrorCode):
+            return 1
+        one = self._duties.taken_up(states.partition, transactional_id)
+        if one is None:
+            return 1
+        self._duties.write_beside(states.partition, one)
+        self._begun(states, one)
+        return TO_WRITE + cost_beside(one)
+
     def _complete(self, transactional_id: str) -> None:
         """All partitions have heard: the transaction is over."""
         states = self.here.states_of(transactional_id)
         if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):
             return
         one = states.values.get(transactional_id)
-        if one is None or not one.is_prepared or self._duties.is_open(transactional_id):
+        if (
+            one is None
+            or not one.is_prepared
+            or self._duties.is_open(states.partition, transactional_id)
+        ):
             return
         if self._base.writes.is_full:
             self._set((RETRY, transactional_id), self.config.retry_ms)
@@ -397,24 +407,14 @@ class TransactionCoordinator:
         return TO_WRITE + TO_LOG + len(one.partitions) // POSITIONS + cost_beside(one)
 
     def _expire(self) -> Steps:
-        """Remove ids that nobody has used for long; an open transaction keeps its id."""
         oldest_ms = self._clock.wall_ms() - self.config.id_expiration_ms
-        for partition, states in [*self._shard.by_partition.items()]:
-            for number, name in enumerate([*states.values]):
-                if number % LOOKED_TOGETHER == 0:
-                    yield 1
-                if self._shard.by_partition.get(partition) is not states:
-                    break
-                if self._is_expired(states, name, oldest_ms):
-                    self._append(states, name, None, nobody)
-                    yield TO_WRITE
+        yield from expire(
+            self._shard,
+            oldest_ms,
+            lambda states, name: self._append(states, name, None, nobody),
+            is_full=lambda: self._base.writes.is_full,
+        )
         self._set(_SWEEP, self.config.expiry_check_interval_ms)
-
-    def _is_expired(self, states: IdTable, name: str, oldest_ms: int) -> bool:
-        one = states.values.get(name)
-        if one is None or not one.is_idle or one.update_ms >= oldest_ms:
-            return False
-        return not states.is_in_flight(name) and not self._base.writes.is_full
 
     def _set(self, key: tuple[str, str], after_ms: int) -> None:
         self._base.deadlines.set(key, self._clock.monotonic_ms() + after_ms)

@@ -27,7 +27,7 @@ class _Open(NamedTuple):
 class Duties:
     """The duties of one coordinator, by transactional id."""
 
-    __slots__ = ("_beside", "_left", "_markers", "_masterships", "_of_partition")
+    __slots__ = ("_beside", "_later", "_left", "_markers", "_masterships", "_of_partition")
 
     def __init__(self, markers: Markers, masterships: Masterships) -> None:
         self._markers = markers
@@ -37,6 +37,8 @@ class Duties:
         """Transactional ids with a duty, by the partition of the internal topic that has them."""
         self._beside: dict[int, dict[str, frozenset[TopicPartitionName]]] = {}
         """By the same, then by transactional id: who has the marker of a decision on its way."""
+        self._later: dict[int, dict[str, Transaction]] = {}
+        """By the same: decisions whose partitions hear once the answer is on its way."""
 
     def write_beside(self, partition: int, one: Transaction) -> bool:
         """Write the markers that may stand behind a decision that is not confirmed yet.
@@ -52,12 +54,33 @@ class Duties:
             self._beside.setdefault(partition, {})[one.transactional_id] = told
         return told == one.partitions
 
+    def come_behind(self, partition: int) -> bool:
+        """Whether the markers of a decision wait until its producer has the answer."""
+        return self._markers.come_behind(partition)
+
+    def put_off(self, partition: int, one: Transaction) -> bool:
+        """Keep a confirmed decision until its producer has the answer; whether that is due."""
+        is_begun = self.is_written_beside(partition, one.transactional_id)
+        if is_begun or not self.come_behind(partition):
+            return False
+        self._later.setdefault(partition, {})[one.transactional_id] = one
+        return True
+
+    def taken_up(self, partition: int, transactional_id: str) -> Transaction | None:
+        """Return a decision that was put off, once: its partitions are to be told now."""
+        return self._later.get(partition, {}).pop(transactional_id, None)
+
     def is_written_beside(self, partition: int, transactional_id: str) -> bool:
         """Whether the id's transaction is over in some partitions by a decision on its way."""
         return transactional_id in self._beside.get(partition, ())
 
     def begin(self, partition: int, one: Transaction) -> bool:
-        """Have those partitions told that have not heard; return whether there are any."""
+        """Have those partitions told that have not heard; return whether there are any.
+
+        Of a decision that is put off they are told later.
+        """
+        if one.transactional_id in self._later.get(partition, ()):
+            return True
         told = self._beside.get(partition, {}).pop(one.transactional_id, frozenset())
         left = one.partitions - told
         if not left:
@@ -98,15 +121,17 @@ class Duties:
         return True
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._left) + sum(map(len, self._later.values()))
 
-    def is_open(self, transactional_id: str) -> bool:
+    def is_open(self, partition: int, transactional_id: str) -> bool:
         """Whether partitions of the id's transaction have yet to hear."""
-        return transactional_id in self._left
+        is_put_off = transactional_id in self._later.get(partition, ())
+        return is_put_off or transactional_id in self._left
 
     def cancel(self, partition: int) -> None:
         """Forget the duties of a partition of the internal topic."""
         self._beside.pop(partition, None)
+        self._later.pop(partition, None)
         for transactional_id in self._of_partition.pop(partition, ()):
             self._left.pop(transactional_id, None)
         self._markers.cancel(partition)

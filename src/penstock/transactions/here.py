@@ -11,7 +11,10 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.config import TransactionConfig
+from penstock.transactions.decide import producer_of
+from penstock.transactions.messages import Producer
 from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import NO_NUMBER, Transaction, TransactionState
 from penstock.transactions.table import IdTable
 
 
@@ -71,6 +74,25 @@ class IdsHere:
         if transactional_id in states.unread:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return states
+
+    def open_of(self, transactional_id: str, producer: Producer) -> Transaction | None:
+        """Return the producer's open transaction while no change of it is on its way.
+
+        None where anything else is to be said of it, which `decide_verify` does.
+        """
+        states = self.asked_for(transactional_id)
+        if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):
+            return None
+        one = states.values.get(transactional_id)
+        if one is None or one.state is not TransactionState.ONGOING:
+            return None
+        return one if producer == producer_of(one) else None
+
+    def number_of(self, transactional_id: str) -> int:
+        """Return the number of the id's confirmed transaction; NO_NUMBER if it is not known."""
+        states = self.states_of(transactional_id)
+        one = None if isinstance(states, ErrorCode) else states.values.get(transactional_id)
+        return NO_NUMBER if one is None else one.number
 
     @property
     def id_count(self) -> int:

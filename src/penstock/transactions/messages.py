@@ -77,6 +77,13 @@ class Markers(Protocol):
         it is confirmed after that, and before whatever the coordinator writes next.
         """
 
+    def come_behind(self, partition: int) -> bool:
+        """Whether markers had better wait until the producer has its answer.
+
+        So it is where the log of the internal partition waits for nothing but its own write: a
+        second one costs little, and the answer does not wait for the markers.
+        """
+
     def send(self, partition: int, duty: MarkerDuty) -> None:
         """Have each partition of the duty told, for as long as that takes.
 

@@ -47,6 +47,20 @@ _TIMES = struct.Struct(">qq")
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
+def _head(tag: int, form: struct.Struct) -> bytes:
+    return wire.varint(tag) + wire.varint(form.size)
+
+
+_TAGS = (
+    (_head(PREVIOUS_ID_TAG, _INT64), _INT64, NO_PRODUCER),
+    (_head(NEXT_ID_TAG, _INT64), _INT64, NO_PRODUCER),
+    (_head(VERSION_TAG, _INT16), _INT16, 0),
+    (_head(LAST_EPOCH_TAG, _INT16), _INT16, NO_EPOCH),
+    (_head(NUMBER_TAG, _INT64), _INT64, NO_NUMBER),
+)
+"""Tagged fields in ascending order: tag and length, layout, the value that is left out."""
+
+
 class UnknownVersion(MalformedRecord):
     """A key or value of a later release."""
 
@@ -78,18 +92,20 @@ def encode_value(one: Transaction) -> bytes:
     else:
         _put_partitions(out, one.partitions)
     out += _TIMES.pack(one.update_ms, one.start_ms)
-    tags = {
-        PREVIOUS_ID_TAG: _tag(_INT64, one.previous_producer_id, NO_PRODUCER),
-        NEXT_ID_TAG: _tag(_INT64, one.next_producer_id, NO_PRODUCER),
-        VERSION_TAG: _tag(_INT16, one.version, 0),
-        LAST_EPOCH_TAG: _tag(_INT16, one.last_epoch, NO_EPOCH),
-        NUMBER_TAG: _tag(_INT64, one.number, NO_NUMBER),
-    }
-    told = {tag: value for tag, value in tags.items() if value}
-    out += wire.varint(len(told))
-    for tag, value in told.items():
-        out += wire.varint(tag) + wire.varint(len(value)) + value
-    return bytes(out)
+    count, tags = 0, bytearray()
+    for (head, form, usual), value in zip(_TAGS, _tagged(one), strict=True):
+        if value != usual:
+            count += 1
+            tags += head
+            tags += form.pack(value)
+    out += wire.varint(count)
+    return bytes(out + tags)
+
+
+def _tagged(one: Transaction) -> tuple[int, int, int, int, int]:
+    """Return what the tagged fields say, in the order of `_TAGS`."""
+    ids = one.previous_producer_id, one.next_producer_id
+    return (*ids, one.version, one.last_epoch, one.number)
 
 
 def decode_value(transactional_id: str, value: bytes) -> Transaction:
@@ -156,10 +172,6 @@ def _partitions(reader: wire.Reader, *, is_flexible: bool) -> frozenset[TopicPar
         if is_flexible:
             reader.tags()
     return frozenset(found)
-
-
-def _tag(form: struct.Struct, value: int, usual: int) -> bytes:
-    return b"" if value == usual else form.pack(value)
 
 
 def _untag(form: struct.Struct, raw: bytes | None, usual: int) -> int:

@@ -106,8 +106,24 @@ class TransactionAnswers:
             found[one.topic, one.partition] if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for one, is_here in zip(question.partitions, may, strict=True)
         )
-        number = coordinator.number_of(name) if question.is_verify_only else NO_NUMBER
+        number = coordinator.here.number_of(name) if question.is_verify_only else NO_NUMBER
         return VerifyResponse(codes=codes, number=number)
+
+    def open_here(self, asked: Verification) -> Verified | None:
+        """Say that all partitions are in the transaction, if they are and it is coordinated here.
+
+        The usual answer, which this broker needs for each first batch; of any other None.
+        """
+        producer = Producer(asked.producer_id, asked.producer_epoch)
+        one = self._broker.transactions.here.open_of(asked.transactional_id, producer)
+        if one is None:
+            return None
+        for topic, partition, topic_id in asked.partitions:
+            if (topic, partition) not in one.partitions:
+                return None
+            if not may_enter(find_topic(self._broker, topic), partition, topic_id):
+                return None
+        return Verified(dict.fromkeys(asked.partitions, ErrorCode.NONE), one.number)
 
     def verify_here(self, asked: Verification) -> Verified:
         """Say for each partition whether it is in the transaction, for this broker itself."""
@@ -123,7 +139,7 @@ class TransactionAnswers:
         producer = Producer(asked.producer_id, asked.producer_epoch)
         for place, code in coordinator.verify(name, producer, known).items():
             codes[known[place]] = code
-        return Verified(codes, coordinator.number_of(name))
+        return Verified(codes, coordinator.here.number_of(name))
 
     def _may_enter(self, question: VerifyRequest) -> list[bool]:
         names = dict.fromkeys(one.topic for one in question.partitions)

@@ -54,6 +54,9 @@ class CoordinatorAsker:
         """As in Verifier. It saves a task and some turns for each produced batch."""
         if asked.adds or len(asked.partitions) > PARTITIONS_MAX:
             return None
+        found = self._answers.open_here(asked)
+        if found is not None:
+            return found
         if coordinator_of(self._broker, asked.transactional_id) != self._broker.broker_id:
             return None
         return self._answers.verify_here(asked)

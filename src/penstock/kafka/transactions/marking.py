@@ -1,6 +1,7 @@
 """Has markers written to all partitions of transactions, for as long as it takes.
 
-    decided ─► partitions in the log of the decision: appended behind it, in the same turn
+    decided ─► partitions in the log of the decision: appended behind it, in the same turn,
+               or once the producer has its answer where nothing but a write is waited for
     duty ─► partitions by their masters ─► asked together ─► written, or deleted: told
                      ▲                          └─► another master, too few replicas, no answer
                      └───────────── pause ◄──────────────────────┘
@@ -106,6 +107,14 @@ class MarkerSender:
                     )
                     written.append(each)
         return frozenset(written)
+
+    def come_behind(self, partition: int) -> bool:
+        """As in Markers."""
+        try:
+            own = self._hosted((INTERNAL_TOPIC, partition)).member.log
+        except PlatformError:
+            return False
+        return own.is_durable_once_written and own.is_sole_member
 
     def _hosted(self, place: TopicPartitionName) -> HostedPartition:
         """Raises UnknownPartition, NotMaster."""

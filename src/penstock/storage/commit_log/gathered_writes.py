@@ -107,6 +107,11 @@ class GatheredWrites:
         """Position (exclusive) up to which the log is durable in the sense of the policy."""
         return self.flushed_position if self._is_sync_policy else self.written_position
 
+    @property
+    def is_durable_once_written(self) -> bool:
+        """Whether the policy waits for no sync."""
+        return not self._is_sync_policy
+
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True

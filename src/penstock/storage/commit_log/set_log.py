@@ -91,6 +91,11 @@ class SetLog(ReplicableLog):
         return self.writer.durable_position
 
     @property
+    def is_durable_once_written(self) -> bool:
+        """Whether the flush policy waits for no sync: `async`."""
+        return self.writer.is_durable_once_written
+
+    @property
     def leader_epoch(self) -> LeaderEpoch:
         """The epoch that appended frames carry; -1 before the first."""
         return self.writer.leader_epoch
