@@ -19,6 +19,7 @@ QUESTIONS = (
     "shares",
     "received",
     "quotas",
+    "access_cost",
     "peers",
     "storage_append",
     "compaction",

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -63,19 +63,36 @@ def storm(
 ) -> dict[str, Any]:
     """Send small requests for `seconds`; files go to `directory`."""
     with temporary_topic(broker.bootstrap) as topic:
-        frame = directory / "frame"
-        frame.write_bytes(produce_request(topic, b"x" * VALUE_BYTES))
-        error_at = 4 + 4 + 2 + len(topic) + 4 + 4
-        command = [str(compiled("request_storm")), *broker.bootstrap.split(":"), str(frame)]
-        command += [str(connections), str(in_flight), str(seconds), str(error_at)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
-            assert client.stdout is not None
-            client.stdout.readline()  # it has warmed up
-            before = broker.cpu_seconds()
-            line = client.stdout.readline()
-            used = broker.cpu_seconds() - before
-        if client.returncode != 0:
-            raise LoadFailed(f"request_storm: {line or 'no answer'}")
+        where = Where(broker.bootstrap, topic)
+        return storm_at(broker, where, directory, (connections, in_flight, seconds))
+
+
+class Where(NamedTuple):
+    """The listener and the topic that requests go to, and what is sent before them."""
+
+    address: str
+    topic: str
+    prelude: bytes = b""
+
+
+def storm_at(
+    broker: Broker, where: Where, directory: Path, load: tuple[int, int, int]
+) -> dict[str, Any]:
+    """Send small requests; `load` is connections, requests on their way in each, and seconds."""
+    frame, prelude = directory / "frame", directory / "prelude"
+    frame.write_bytes(produce_request(where.topic, b"x" * VALUE_BYTES))
+    prelude.write_bytes(where.prelude)
+    error_at = 4 + 4 + 2 + len(where.topic) + 4 + 4
+    command = [str(compiled("request_storm")), *where.address.split(":"), str(frame)]
+    command += [*(str(one) for one in load), str(error_at), str(prelude)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        client.stdout.readline()  # it has warmed up
+        before = broker.cpu_seconds()
+        line = client.stdout.readline()
+        used = broker.cpu_seconds() - before
+    if client.returncode != 0:
+        raise LoadFailed(f"request_storm: {line or 'no answer'}")
     measured: dict[str, Any] = json.loads(line)
     measured["per_second"] = measured["requests"] / measured["seconds"]
     measured["cpu_us"] = used / measured["requests"] * 1e6

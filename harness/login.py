@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.cli.launch.certificates import Pair, new_authority, new_server, now_utc
+from penstock.cli.launch.certificates import new_authority, new_server, now_utc
 from penstock.client.security import ClientSecurity
 
 LISTENER = "SECURE"
@@ -58,12 +58,8 @@ class SecureListener:
     """The files of the listener, in a directory that exists, for nodes at these addresses."""
 
     def __init__(self, directory: Path, addresses: Iterable[str]) -> None:
-        authority = new_authority("harness", now_utc())
-        self._certificate = directory / "server.pem"
         self._users = directory / "first-users"
-        ca = directory / "authority.pem"
-        ca.write_bytes(authority.certificate)
-        _write_private(self._certificate, _server(authority, addresses))
+        ca, self._certificate = server_files(directory, addresses)
         _write_private(self._users, f"{USER}:{PASSWORD}\n".encode())
         self.login = Login(authority_file=str(ca))
 
@@ -78,9 +74,14 @@ class SecureListener:
         }
 
 
-def _server(authority: Pair, addresses: Iterable[str]) -> bytes:
+def server_files(directory: Path, addresses: Iterable[str]) -> tuple[Path, Path]:
+    """Write the certificate of a new authority, and one of a server with its key; return both."""
+    authority = new_authority("harness", now_utc())
     server = new_server(authority, ["localhost", *dict.fromkeys(addresses)], now_utc())
-    return server.certificate + server.key
+    ca, certificate = directory / "authority.pem", directory / "server.pem"
+    ca.write_bytes(authority.certificate)
+    _write_private(certificate, server.certificate + server.key)
+    return ca, certificate
 
 
 def _write_private(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@
  *   latency BOOTSTRAP TOPIC VALUE_BYTES PER_SECOND SECONDS ACKS
  *   transactions BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES RECORDS SECONDS
  *
+ * Before these words any number of `-X NAME=VALUE` set what else the library is told, as its TLS.
  * Each prints one JSON object. With SECONDS what is acknowledged by then counts, and the rest is
  * abandoned. The library's functions are declared here, because the library that comes with
  * confluent-kafka has no headers; they are part of its stable interface.
@@ -57,6 +58,10 @@ static long delivered, failed;
 static double *latencies_us;
 static long latency_count;
 
+enum { SETTINGS_MAX = 32 };
+static char *settings[SETTINGS_MAX]; /* NAME=VALUE, cut at the sign when they are used */
+static int setting_count;
+
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
     char error[256];
     if (rd_kafka_conf_set(conf, name, value, error, sizeof error) != 0) fail(error);
@@ -77,6 +82,12 @@ static rd_kafka_t *make(int type, rd_kafka_conf_t *conf, const char *bootstrap) 
     char error[256];
     set(conf, "bootstrap.servers", bootstrap);
     set(conf, "log_level", "3");
+    for (int i = 0; i < setting_count; i++) {
+        char *sign = strchr(settings[i], '=');
+        if (!sign) fail("-X takes NAME=VALUE");
+        *sign = 0;
+        set(conf, settings[i], sign + 1);
+    }
     rd_kafka_t *rk = rd_kafka_new(type, conf, error, sizeof error);
     if (!rk) fail(error);
     return rk;
@@ -253,6 +264,10 @@ static int transactions(char **a) {
 }
 
 int main(int argc, char **argv) {
+    for (; argc > 2 && !strcmp(argv[1], "-X"); argc -= 2, argv += 2) {
+        if (setting_count == SETTINGS_MAX) fail("too many settings");
+        settings[setting_count++] = argv[2];
+    }
     if (argc == 10 && !strcmp(argv[1], "produce")) return produce(argv + 2, 1e9);
     if (argc == 11 && !strcmp(argv[1], "produce")) return produce(argv + 2, atof(argv[10]));
     if (argc == 6 && !strcmp(argv[1], "consume")) return consume(argv + 2);

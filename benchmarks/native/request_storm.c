@@ -1,9 +1,11 @@
 /* Sends one prepared request again and again over many connections and counts the answers.
  *
- *   HOST PORT FRAME_FILE CONNECTIONS IN_FLIGHT SECONDS ERROR_AT
+ *   HOST PORT FRAME_FILE CONNECTIONS IN_FLIGHT SECONDS ERROR_AT [PRELUDE_FILE]
  *
  * FRAME_FILE holds the whole request, length included. Each connection keeps IN_FLIGHT requests on
- * their way. ERROR_AT is where in an answer (after its length) the int16 error code stands. Costs
+ * their way. ERROR_AT is where in an answer (after its length) the int16 error code stands. What
+ * PRELUDE_FILE holds is sent first on each connection, one request after the other, as a login is:
+ * the error code of each answer stands right behind its correlation id. Costs
  * next to nothing itself, so that the broker is the bottleneck. Prints one JSON object.
  */
 #include <arpa/inet.h>
@@ -68,30 +70,56 @@ static void take_answers(Connection *c, int error_at) {
     c->used -= at;
 }
 
-static int dial(const char *host, int port) {
+static void read_all(int fd, char *to, size_t wanted) {
+    if (recv(fd, to, wanted, MSG_WAITALL) != (ssize_t)wanted) fail("closed in the prelude");
+}
+
+/* Send each request of the prelude, and wait for its answer. */
+static void admit(int fd, const char *prelude, size_t size) {
+    char answer[65536];
+    uint32_t length;
+    for (size_t at = 0; at < size; at += 4 + length) {
+        memcpy(&length, prelude + at, 4);
+        length = ntohl(length);
+        if (send(fd, prelude + at, 4 + length, MSG_NOSIGNAL) < 0) fail_call("send");
+        uint32_t answered;
+        read_all(fd, (char *)&answered, 4);
+        answered = ntohl(answered);
+        if (answered < 6 || answered > sizeof answer) fail("an answer of a strange size");
+        read_all(fd, answer, answered);
+        if (answer[4] || answer[5]) fail("the prelude is refused");
+    }
+}
+
+static int dial(const char *host, int port, const char *prelude, size_t prelude_bytes) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     inet_pton(AF_INET, host, &address.sin_addr);
     int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail_call("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    admit(fd, prelude, prelude_bytes);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }
 
 int main(int argc, char **argv) {
-    if (argc != 8) return 2;
+    if (argc != 8 && argc != 9) return 2;
     int connections = atoi(argv[4]), in_flight = atoi(argv[5]), error_at = atoi(argv[7]);
     double seconds = atof(argv[6]);
     FILE *file = fopen(argv[3], "rb");
     if (!file) fail_call(argv[3]);
     frame_bytes = fread(frame, 1, sizeof frame, file);
+    static char prelude[65536];
+    FILE *before = argc == 9 ? fopen(argv[8], "rb") : NULL;
+    if (argc == 9 && !before) fail_call(argv[8]);
+    size_t prelude_bytes = before ? fread(prelude, 1, sizeof prelude, before) : 0;
     copies_count = in_flight;
     copies = malloc(frame_bytes * copies_count);
     for (int i = 0; i < copies_count; i++) memcpy(copies + i * frame_bytes, frame, frame_bytes);
     int poller = epoll_create1(0);
     Connection *all = calloc(connections, sizeof *all);
     for (int i = 0; i < connections; i++) {
-        all[i].fd = dial(argv[1], atoi(argv[2]));
+        all[i].fd = dial(argv[1], atoi(argv[2]), prelude, prelude_bytes);
         all[i].owed = in_flight;
         struct epoll_event e = {.events = EPOLLIN, .data.ptr = &all[i]};
         epoll_ctl(poller, EPOLL_CTL_ADD, all[i].fd, &e);

@@ -53,6 +53,7 @@ SETTINGS: Mapping[str, str] = {
     "log.flush.interval.messages": "1 where the disk answers; unset (default) where the page cache",
     "log.segment.delete.delay.ms": "1000 instead of 60000: deleted topics would fill the disk",
     "group.initial.rebalance.delay.ms": "0: nothing here waits for members",
+    "ssl.keystore": "rows of TLS: a PEM file with a P-256 key, beside the plain listener",
     "threads, buffers, segments": "defaults",
     "JVM": "kafka-server-start's own options; heap a sixth of the memory, a twelfth each for three",
 }
@@ -83,16 +84,19 @@ class KafkaCluster:
         is_synced: bool = False,
         project: str = PROJECT,
         more: Iterable[str] = (),
+        certificate: Path | None = None,
     ) -> None:
         """With `is_synced` a record is on the disk of every replica before it is acknowledged.
 
-        `more` are lines of each node's properties.
+        `more` are lines of each node's properties. With a `certificate`, which has its key in the
+        same file, each node has a listener with TLS, at `tls_ports`.
         """
-        self._project = project
+        self._project, self._certificate = project, certificate
         self.heap_mib = heap_mib(nodes, most_mib=HEAP_MIB_MAX)
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-kafka-"))
         ids = range(1, nodes + 1)
         self.ports = {node_id: free_port() for node_id in ids}
+        self.tls_ports = {node_id: free_port() for node_id in ids} if certificate else {}
         controllers = {node_id: free_port() for node_id in ids}
         voters = ",".join(f"{one}@127.0.0.1:{port}" for one, port in controllers.items())
         whole = [f"controller.quorum.voters={voters}", *more]
@@ -108,6 +112,11 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """All nodes, as clients want to hear them."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def tls_bootstrap(self) -> str:
+        """The listeners with TLS of all nodes, likewise."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.tls_ports.values())
 
     @property
     def data(self) -> list[Path]:
@@ -161,13 +170,10 @@ class KafkaCluster:
     def _properties(
         self, node_id: int, nodes: int, controller_port: int, *, is_synced: bool
     ) -> list[str]:
-        own = f"127.0.0.1:{self.ports[node_id]}"
         lines = [
             "process.roles=broker,controller",
             f"node.id={node_id}",
-            f"listeners=PLAINTEXT://{own},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=PLAINTEXT://{own}",
-            "controller.listener.names=CONTROLLER",
+            *self._listeners(node_id, controller_port),
             f"log.dirs={self._directory / str(node_id) / 'data'}",
             f"default.replication.factor={nodes}",
             f"min.insync.replicas={2 if nodes > 1 else 1}",
@@ -181,6 +187,20 @@ class KafkaCluster:
             "group.initial.rebalance.delay.ms=0",
         ]
         return [*lines, "log.flush.interval.messages=1"] if is_synced else lines
+
+    def _listeners(self, node_id: int, controller_port: int) -> list[str]:
+        own = f"PLAINTEXT://127.0.0.1:{self.ports[node_id]}"
+        secure: list[str] = []
+        if self._certificate is not None:
+            own += f",SSL://127.0.0.1:{self.tls_ports[node_id]}"
+            secure = ["ssl.keystore.type=PEM", f"ssl.keystore.location={self._certificate}"]
+        return [
+            f"listeners={own},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners={own}",
+            "controller.listener.names=CONTROLLER",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+            *secure,
+        ]
 
     def _server(self, node_id: int) -> JavaServer:
         heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")

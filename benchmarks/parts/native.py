@@ -9,13 +9,16 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import confluent_kafka
 
 SOURCES = Path(__file__).resolve().parent.parent / "native"
 RUN_SECONDS = 300
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class LoadFailed(Exception):
@@ -32,9 +35,10 @@ def why_not() -> str | None:
     return None
 
 
-def librdkafka(*arguments: object) -> dict[str, Any]:
-    """Run the librdkafka client; return what it measured."""
-    return run("librdkafka_client", *arguments)
+def librdkafka(*arguments: object, settings: Mapping[str, object] = NOTHING) -> dict[str, Any]:
+    """Run the librdkafka client, with further settings of the library; return what it measured."""
+    told = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
+    return run("librdkafka_client", *told, *arguments)
 
 
 def run(program: str, *arguments: object) -> dict[str, Any]:

@@ -35,9 +35,13 @@ node at its retention limit: on a virtual machine, memory that the guest touches
 in a while costs up to 2 CPU seconds per GB, which is no property of the broker."""
 
 
-def _merged(settings: SettingsOf) -> SettingsOf:
-    names = {*ANY_LOAD, *settings}
-    return {name: {**ANY_LOAD.get(name, {}), **settings.get(name, {})} for name in sorted(names)}
+def merged(*more: SettingsOf) -> SettingsOf:
+    """Return ANY_LOAD with more settings; later ones stand over earlier ones."""
+    found: dict[str, dict[str, object]] = {}
+    for settings in (ANY_LOAD, *more):
+        for section, values in settings.items():
+            found.setdefault(section, {}).update(values)
+    return {section: found[section] for section in sorted(found)}
 
 
 @contextlib.contextmanager
@@ -45,6 +49,6 @@ def temporary_node(settings: SettingsOf) -> Iterator[NodeProcess]:
     """Yield a running node with an empty data directory that is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
-        NodeProcess(Path(directory), settings=_merged(settings)) as node,
+        NodeProcess(Path(directory), settings=merged(settings)) as node,
     ):
         yield node

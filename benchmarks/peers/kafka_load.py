@@ -10,7 +10,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.parts.broker import Broker
-from benchmarks.parts.native import LoadFailed, compiled, librdkafka, run
+from benchmarks.parts.native import NOTHING, LoadFailed, compiled, librdkafka, run
 from benchmarks.peers.failover import SteadyWriter
 from benchmarks.peers.model import CanNotRun
 from benchmarks.peers.share_load import share_consume
@@ -37,13 +37,17 @@ _numbers = itertools.count()
 class KafkaLoad:
     """What can be done to a server that speaks Kafka's protocol."""
 
-    def __init__(self, *, acks: str) -> None:
-        """`acks` as Kafka's clients call it: `1`, or `all` where there are replicas."""
+    def __init__(self, *, acks: str, client: Mapping[str, object] = NOTHING) -> None:
+        """`acks` as Kafka's clients call it: `1`, or `all` where there are replicas.
+
+        `client` is how librdkafka comes in, where that is not by plain text.
+        """
         self.acks = acks
+        self._client = client
 
     def create(self, bootstrap: str, name: str, partitions: int) -> None:
         """Create a topic; returns when every partition has a leader. Raises CanNotRun."""
-        admin = _admin(bootstrap)
+        admin = self._admin(bootstrap)
         try:
             topic = NewTopic(name, partitions, -1)
             made = admin.create_topics([topic], operation_timeout=60, request_timeout=120)
@@ -55,7 +59,7 @@ class KafkaLoad:
 
     def create_led_by_one(self, bootstrap: str, partitions: int) -> str:
         """Create topics whose partitions are all led by one broker; returns the first's name."""
-        admin = _admin(bootstrap)
+        admin = self._admin(bootstrap)
         brokers = sorted(admin.list_topics(timeout=30).brokers)
         placed = 0
         while placed < partitions:
@@ -89,7 +93,7 @@ class KafkaLoad:
         try:
             yield name
         finally:
-            admin = _admin(bootstrap)  # held until the answer: it comes to nobody else
+            admin = self._admin(bootstrap)  # held until the answer: it comes to nobody else
             with contextlib.suppress(KafkaException):
                 admin.delete_topics([name])[name].result(30)
 
@@ -102,11 +106,13 @@ class KafkaLoad:
         """
         *shape, total = how
         limit = (seconds_max,) if seconds_max else ()
-        return librdkafka("produce", bootstrap, topic, *shape, self.acks, total, *limit)
+        how = (*shape, self.acks, total, *limit)
+        return librdkafka("produce", bootstrap, topic, *how, settings=self._client)
 
     def consume(self, bootstrap: str, topic: str, partitions: int, total: int) -> dict[str, Any]:
         """Read so many bytes from the beginning of every partition."""
-        return librdkafka("consume", bootstrap, topic, partitions, total)
+        how = (partitions, total)
+        return librdkafka("consume", bootstrap, topic, *how, settings=self._client)
 
     def share_consume(self, bootstrap: str, topic: str, records: int) -> float:
         """Have Kafka's own tool read as a share group's one member; returns records per second.
@@ -117,11 +123,11 @@ class KafkaLoad:
 
     def latency(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
         """Write one record at a time on an open schedule; `how` is bytes, records/s, seconds."""
-        return librdkafka("latency", bootstrap, topic, *how, self.acks)
+        return librdkafka("latency", bootstrap, topic, *how, self.acks, settings=self._client)
 
     def transactions(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
         """Commit one after the other; `how` is partitions, bytes, records each, and seconds."""
-        return librdkafka("transactions", bootstrap, topic, *how)
+        return librdkafka("transactions", bootstrap, topic, *how, settings=self._client)
 
     def rebalance(
         self, bootstrap: str, topic: str, partitions: int, members: int, protocol: str
@@ -152,7 +158,8 @@ class KafkaLoad:
     def first_record(self, bootstrap: str, topic: str) -> None:
         """Write one record, and return when it is acknowledged. Raises CanNotRun."""
         errors: list[object] = []
-        settings = {
+        settings: dict[str, Any] = {
+            **self._client,
             "bootstrap.servers": bootstrap,
             "acks": self.acks,
             "linger.ms": 0,
@@ -169,8 +176,12 @@ class KafkaLoad:
 
     def leader_of(self, bootstrap: str, topic: str) -> int:
         """Return the broker that leads partition 0."""
-        found = _admin(bootstrap).list_topics(topic, timeout=30).topics[topic].partitions
+        found = self._admin(bootstrap).list_topics(topic, timeout=30).topics[topic].partitions
         return int(found[0].leader)
+
+    def _admin(self, bootstrap: str) -> AdminClient:
+        settings: dict[str, Any] = {**self._client, "bootstrap.servers": bootstrap, "log_level": 0}
+        return AdminClient(settings)
 
     def _wait_led(self, admin: AdminClient, name: str, partitions: int) -> None:
         deadline = time.monotonic() + CREATE_SECONDS
@@ -182,10 +193,6 @@ class KafkaLoad:
     def _is_led(self, admin: AdminClient, name: str, partitions: int) -> bool:
         found = admin.list_topics(name, timeout=30).topics[name].partitions
         return len(found) == partitions and all(one.leader >= 0 for one in found.values())
-
-
-def _admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 def _stormed(command: Sequence[str], server: Broker) -> tuple[dict[str, Any], float]:
@@ -206,7 +213,7 @@ class PenstockLoad(KafkaLoad):
     """A set's master leads all of its partitions, and every node is master of one set."""
 
     def create_led_by_one(self, bootstrap: str, partitions: int) -> str:
-        brokers = len(_admin(bootstrap).list_topics(timeout=30).brokers)
+        brokers = len(self._admin(bootstrap).list_topics(timeout=30).brokers)
         return self.create_many(bootstrap, partitions * brokers, prefix="led")[0][0]
 
 

@@ -26,12 +26,14 @@ class Spec:
     product: str
     nodes: int = 1
     durable_in: str = PAGE_CACHE
+    has_tls: bool = False
+    """Whether it has a listener with TLS beside the plain one."""
 
     @property
     def label(self) -> str:
         """As rows and tables call it."""
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        return f"{self.product}, {nodes}, {self.durable_in}"
+        return f"{self.product}, {nodes}, {self.durable_in}{', TLS' if self.has_tls else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

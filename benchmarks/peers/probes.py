@@ -13,17 +13,22 @@ from collections.abc import Callable, Iterator
 from benchmarks.peers import cold
 from benchmarks.peers.failover import longest_silence
 from benchmarks.peers.model import Answer, CanNotRun, Scale
+from benchmarks.peers.over_tls import Loaded
 from benchmarks.peers.servers import Server
 
 Probe = Callable[[Server, Scale], Answer]
+LoadProbe = Callable[[Loaded, Scale], Answer]
+"""One that only puts a load on a server, and so on any way into it."""
 SETTLE_SECONDS = 1.0
 FILLER = 4
 
 
-def produce(*, value: int = 1024, batch: int, codec: str = "none", partitions: int = 1) -> Probe:
+def produce(
+    *, value: int = 1024, batch: int, codec: str = "none", partitions: int = 1
+) -> LoadProbe:
     """Write as fast as it goes: `MB/s`, and CPU seconds per GB of `cpu` and `client_cpu`."""
 
-    def ask(server: Server, scale: Scale) -> Answer:
+    def ask(server: Loaded, scale: Scale) -> Answer:
         with server.load.topic(server.bootstrap, partitions) as topic:
             shape = (partitions, value, batch, codec)
             return _written(server, topic, shape, _total(value, scale), scale.write_seconds)
@@ -37,7 +42,7 @@ def _total(value: int, scale: Scale) -> int:
 
 
 def _written(
-    server: Server,
+    server: Loaded,
     topic: str,
     shape: tuple[int, int, int, str],
     total: int,
@@ -79,10 +84,10 @@ def produce_among(count: str, *, written: int, batch: int = 262_144) -> Probe:
     return ask
 
 
-def consume(*, value: int = 1024, batch: int, partitions: int = 1) -> Probe:
+def consume(*, value: int = 1024, batch: int, partitions: int = 1) -> LoadProbe:
     """Read what was just written, from the page cache."""
 
-    def ask(server: Server, scale: Scale) -> Answer:
+    def ask(server: Loaded, scale: Scale) -> Answer:
         with _filled(server, scale, (partitions, value, batch)) as (topic, written):
             return _read(server, topic, partitions, written)
 
@@ -126,7 +131,7 @@ def consume_cold(*, value: int = 1024, batch: int) -> Probe:
 
 
 @contextlib.contextmanager
-def _filled(server: Server, scale: Scale, shape: tuple[int, int, int]) -> Iterator[tuple[str, int]]:
+def _filled(server: Loaded, scale: Scale, shape: tuple[int, int, int]) -> Iterator[tuple[str, int]]:
     """Yield a topic of this shape and the bytes in it; shape is partitions, value and batch."""
     with server.load.topic(server.bootstrap, shape[0]) as topic:
         how = (*shape, "none", _total(shape[1], scale))
@@ -134,16 +139,16 @@ def _filled(server: Server, scale: Scale, shape: tuple[int, int, int]) -> Iterat
         yield topic, int(written["bytes"])
 
 
-def _read(server: Server, topic: str, partitions: int, total: int) -> dict[str, float]:
+def _read(server: Loaded, topic: str, partitions: int, total: int) -> dict[str, float]:
     before = server.cpu_seconds()
     client = server.load.consume(server.bootstrap, topic, partitions, total)
     return _speed(client, server.cpu_seconds() - before)
 
 
-def latency(rate: int) -> Probe:
+def latency(rate: int) -> LoadProbe:
     """Write 1 KiB records on an open schedule: `p50`, `p99`, `p999` in microseconds."""
 
-    def ask(server: Server, scale: Scale) -> Answer:
+    def ask(server: Loaded, scale: Scale) -> Answer:
         with server.load.topic(server.bootstrap) as topic:
             before = server.cpu_seconds()
             found = server.load.latency(server.bootstrap, topic, (1024, rate, scale.seconds))

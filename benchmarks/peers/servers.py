@@ -22,10 +22,12 @@ from benchmarks.parts.stub import StubProcess
 from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
+from benchmarks.peers.over_tls import Loaded, OverTls, TlsFiles, penstock_listener
 from benchmarks.peers.rocket_load import RocketLoad
 from harness.cluster import ClusterProcess
 from harness.failover import is_whole
 from harness.node import NodeProcess, private_bytes
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -44,6 +46,7 @@ PENSTOCK_SETTINGS: Mapping[str, str] = {
     "broker.housekeeping_interval_ms": "1000: deleted topics would fill the disk",
     "controller.partitions_per_broker_max": "100000: the failover rows want 30,000",
     "log.segment_bytes": "default with one node, 32 MiB with three: nine logs on one disk",
+    "security": "rows of TLS: a listener with a P-256 key beside the plain one",
     "three nodes": "a controller in each, replication factor 3, one replica set per node",
 }
 
@@ -87,6 +90,10 @@ class Server:
         """Return its processes that run."""
         raise NotImplementedError
 
+    def over_tls(self) -> OverTls:
+        """Return its listener with TLS, for the same loads. Raises CanNotRun."""
+        raise CanNotRun(f"{self.spec.label} has no listener with TLS here")
+
     def ports(self) -> list[int]:
         """Return where its nodes take clients' connections."""
         return [int(address.rpartition(":")[2]) for address in self.bootstrap.split(",")]
@@ -105,24 +112,31 @@ class Server:
 
     def warm_up(self, scale: Scale) -> None:
         """Touch memory and files, and let compilers see every path: batches, reads, one record."""
-        for batch in (16_384, 262_144, 1_000_000):
-            with self.load.topic(self.bootstrap) as topic:
-                how = (1, WARM_VALUE_BYTES, batch, "none", scale.warm_bytes)
-                written = self.load.produce(
-                    self.bootstrap, topic, how, seconds_max=scale.write_seconds
-                )
-                if self.spec.product != "stub":
-                    self.load.consume(self.bootstrap, topic, 1, written["bytes"])
-            time.sleep(0 if scale.is_smoke else RECYCLE_SECONDS)
-        with self.load.topic(self.bootstrap) as topic:
-            pace = (WARM_VALUE_BYTES, WARM_RATE, min(scale.seconds, 5))
-            self.load.latency(self.bootstrap, topic, pace)
+        reads = self.spec.product != "stub"
+        warm_up(self, scale, reads=reads)
+        if self.spec.has_tls:
+            warm_up(self.over_tls(), scale, reads=reads)
 
     def restart_cold(self) -> None:
         """Kill it, put its files out of the page cache, start it."""
         self.kill()
         cold.forget(self.data)
         self.start()
+
+
+def warm_up(loaded: Loaded, scale: Scale, *, reads: bool) -> None:
+    """Put each kind of load on one way into a server."""
+    load, bootstrap = loaded.load, loaded.bootstrap
+    for batch in (16_384, 262_144, 1_000_000):
+        with load.topic(bootstrap) as topic:
+            how = (1, WARM_VALUE_BYTES, batch, "none", scale.warm_bytes)
+            written = load.produce(bootstrap, topic, how, seconds_max=scale.write_seconds)
+            if reads:
+                load.consume(bootstrap, topic, 1, written["bytes"])
+        time.sleep(0 if scale.is_smoke else RECYCLE_SECONDS)
+    with load.topic(bootstrap) as topic:
+        pace = (WARM_VALUE_BYTES, WARM_RATE, min(scale.seconds, 5))
+        load.latency(bootstrap, topic, pace)
 
 
 class PenstockServer(Server):
@@ -137,6 +151,10 @@ class PenstockServer(Server):
             name: {**ANY_LOAD.get(name, {}), **durability.get(name, {})} for name in names
         }
         settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
+        self._tls: TlsFiles | None = None
+        if spec.has_tls:
+            self._tls, self._tls_port = TlsFiles(self._directory), free_port()
+            settings |= penstock_listener(self._tls, self._tls_port)
         self.cluster: ClusterProcess | None = None
         if spec.nodes == 1:
             self.nodes = [NodeProcess(self._directory, settings=settings)]
@@ -159,6 +177,11 @@ class PenstockServer(Server):
         if not wait_until(lambda: is_whole(cluster), WHOLE_SECONDS):
             raise CanNotRun(f"replicas are not in step after {WHOLE_SECONDS:.0f} s")
         return took
+
+    def over_tls(self) -> OverTls:
+        if self._tls is None:
+            return super().over_tls()
+        return OverTls(self, f"127.0.0.1:{self._tls_port}", self._tls.authority)
 
     def kill(self) -> None:
         for node in self.nodes:
@@ -183,11 +206,22 @@ class KafkaServer(Server):
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec, KafkaLoad(acks="1" if spec.nodes == 1 else "all"))
-        self._kafka = kafka.KafkaCluster(nodes=spec.nodes, is_synced=spec.durable_in == FSYNC)
+        self._scratch = Path(tempfile.mkdtemp(prefix="penstock-bench-tls-"))
+        self._tls = TlsFiles(self._scratch) if spec.has_tls else None
+        self._kafka = kafka.KafkaCluster(
+            nodes=spec.nodes,
+            is_synced=spec.durable_in == FSYNC,
+            certificate=self._tls.server if self._tls else None,
+        )
 
     @property
     def bootstrap(self) -> str:
         return self._kafka.bootstrap
+
+    def over_tls(self) -> OverTls:
+        if self._tls is None:
+            return super().over_tls()
+        return OverTls(self, self._kafka.tls_bootstrap, self._tls.authority)
 
     @property
     def data(self) -> list[Path]:
@@ -201,6 +235,7 @@ class KafkaServer(Server):
 
     def close(self) -> None:
         self._kafka.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def pids(self) -> list[int]:
         return self._kafka.pids()

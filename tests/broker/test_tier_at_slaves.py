@@ -370,6 +370,7 @@ class RefusesReads:
     """An authoriser that lets nobody read."""
 
     permits_all = False
+    generation = 0
 
     def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
         """As in Authoriser."""

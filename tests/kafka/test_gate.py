@@ -34,6 +34,7 @@ class Refuses:
     """An authoriser that refuses what it is told to, and remembers what it was asked."""
 
     permits_all = False
+    generation = 0
 
     def __init__(self, *, everything: bool) -> None:
         self.everything = everything

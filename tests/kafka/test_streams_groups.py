@@ -127,6 +127,7 @@ class MayNotCreate:
     """An authoriser that lets nobody create topics."""
 
     permits_all = False
+    generation = 0
 
     def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
         return operation is not Operation.CREATE

@@ -28,6 +28,7 @@ class PermitsAllBut:
     """An authoriser that refuses some operations on topics of one name."""
 
     permits_all = False
+    generation = 0
 
     def __init__(self, topic: str, *refused: Operation) -> None:
         self._topic, self._refused = topic, refused

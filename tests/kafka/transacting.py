@@ -72,7 +72,7 @@ def batch_of(producer: Producer, value: bytes = b"v", codec: int = 0) -> bytes:
 
 
 def produce(
-    client: RawClient, topic: str, batches: Sequence[tuple[int, bytes]], name: str = ID
+    client: RawClient, topic: str, batches: Sequence[tuple[int, bytes]], name: str | None = ID
 ) -> Any:
     """Send batches of partitions in one request; returns the answers."""
     parts = [{"index": index, "records": records} for index, records in batches]

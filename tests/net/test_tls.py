@@ -19,6 +19,7 @@ from penstock.net.connection import Connection
 from penstock.net.listener import Endpoint, Listener
 from penstock.net.tls.doors import Door
 from penstock.net.tls.handshakes import HALF_OPEN_MAX, HANDSHAKE_TICKS
+from penstock.net.tls.side import WINDOW_BYTES
 from tests.access.certificates import Authority
 from tests.net.asking import WORD, ask, served
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run
@@ -188,6 +189,29 @@ def test_what_comes_while_nothing_is_read_is_kept_and_counted(loop: str, files: 
             await server.until(lambda: server.listener.stats.connections == 0)
             server.listener.sweep()
             assert server.listener.stats.unfinished_bytes == 0
+
+    run(scenario(), loop)
+
+
+def test_nothing_is_read_from_the_socket_before_what_came_earlier_is_decrypted(
+    loop: str, files: Files
+) -> None:
+    # Each pause of the connection once added a window to what waits, and copied all of it.
+    recorder, count = Recorder(), 300
+
+    async def scenario() -> None:
+        async with secured(files, recorder.on_frame, in_flight_max=1) as server:
+            peer = await server.connect()
+            sent = [b"%d" % number + b"x" * 30_000 for number in range(count)]
+            peer.send(b"".join(map(frame, sent)))
+            most = 0
+            for number in range(count):
+                await recorder.wait_for(number + 1)
+                server.listener.sweep()
+                most = max(most, server.listener.stats.unfinished_bytes)
+                recorder.slots[number].send(frame(b"taken"))
+            assert recorder.frames == sent
+            assert 0 < most <= WINDOW_BYTES + len(sent[0])
 
     run(scenario(), loop)
 

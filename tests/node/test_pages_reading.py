@@ -55,6 +55,7 @@ class Permits:
     """An authoriser that permits some principals one thing."""
 
     permits_all = False
+    generation = 0
 
     def __init__(self, *principals: str) -> None:
         self.principals = principals

@@ -42,12 +42,14 @@ class AclAuthoriser:
 
     permits_all = False
 
-    __slots__ = ("_index", "_old", "_super_users", "_without_rules", "_young")
+    __slots__ = ("_index", "_old", "_super_users", "_without_rules", "_young", "generation")
 
     def __init__(self, config: AccessConfig) -> None:
         self._super_users = frozenset(config.super_users)
         self._without_rules = config.allow_everyone_if_no_acl_found
         self._index = RuleIndex()
+        self.generation = 0
+        """How often the rules have changed: whoever keeps a decision drops it then."""
         self._young: dict[_Question, bool] = {}
         self._old: dict[_Question, bool] = {}
 
@@ -65,6 +67,7 @@ class AclAuthoriser:
         for acl_id, rule in added:
             self._index.add(acl_id, rule)
         self._young, self._old = {}, {}
+        self.generation += 1
 
     def permits(self, who: Asker, operation: int, resource: int, name: str) -> bool:
         """Whether the operation is permitted on the resource of this name."""

@@ -100,6 +100,10 @@ class Authoriser(Protocol):
     def permits_all(self) -> bool:
         """Whether nothing is refused at present; read once per request, to skip all checks."""
 
+    @property
+    def generation(self) -> int:
+        """Another number after each change of what is permitted: answers may be kept until then."""
+
     def permits(
         self, who: Requester, operation: Operation, resource: Resource, name: str
     ) -> bool: ...
@@ -112,6 +116,7 @@ class PermitsAll:
     """Permits everything."""
 
     permits_all = True
+    generation = 0
 
     def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
         """Return True."""

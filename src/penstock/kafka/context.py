@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.broker.access import ANONYMOUS
 
 if TYPE_CHECKING:
+    from penstock.broker.access import Authoriser
     from penstock.broker.api_stats import Measure
     from penstock.kafka.front import KafkaFront
     from penstock.net.connection import Connection
@@ -33,6 +34,20 @@ class Software(NamedTuple):
         return " ".join(self) if self.name else "unnamed software"
 
 
+class WritableTopics:
+    """Topics that a client has written to, as requests name them: permitted as long as nothing is
+    changed, neither the rules nor who the client is.
+    """
+
+    __slots__ = ("authoriser", "generation", "ids", "names", "principal")
+
+    def __init__(self, authoriser: Authoriser, principal: str) -> None:
+        self.authoriser, self.generation = authoriser, authoriser.generation
+        self.principal = principal
+        self.names: set[bytes] = set()
+        self.ids: set[bytes] = set()
+
+
 class RequestContext:
     """See the module."""
 
@@ -47,6 +62,7 @@ class RequestContext:
         "listener",
         "principal",
         "software",
+        "writable",
     )
 
     def __init__(
@@ -72,6 +88,8 @@ class RequestContext:
         """What the client fills of its quotas, as it was last found (throttled.py)."""
         self.audited: dict[int, Measure] | None = None
         """What adds to the audit, by API key (audited.py)."""
+        self.writable: WritableTopics | None = None
+        """What the gate remembers of topics that were written to."""
 
     def __str__(self) -> str:
         """Return the text for log lines."""

@@ -29,7 +29,7 @@ from penstock.broker.errors import (
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import hosted_topics, refusal
+from penstock.kafka.gate import refusal, topic_to_write
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
 from penstock.kafka.transactions.verified import ASKED_MAX, AskedAgain, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
@@ -193,8 +193,8 @@ class TransactionalProduce:
             return None
         by_id = self._version >= TOPIC_ID_VERSION
         try:
-            topics = hosted_topics(self._context, Operation.WRITE, by_id=by_id)
-            hosted = partition_of(topics.get(topic), partition)
+            found = topic_to_write(self._context, topic, by_id=by_id)
+            hosted = partition_of(found, partition)
         except PlatformError:
             return None
         header = read_header(memory, start)

@@ -6,7 +6,8 @@
     whoever sends something else than TLS is ended at its first byte
 
 All sides of a listener read into the same window, as connections do (net/receive.py); what can not
-be decrypted yet, because the connection reads nothing, is kept and counts in the budget. asyncio's
+be decrypted yet, because the connection reads nothing, is kept and counts in the budget. Nothing
+more is read from the socket before all of that is decrypted, so it is one window at most. asyncio's
 own TLS has a buffer of 256 KiB for each connection, which is 2.5 GB for ten thousand idle ones.
 
 Source: RFC 8446, RFC 5246; OpenSSL's memory BIOs. Renegotiation is off, so after the handshake
@@ -132,8 +133,10 @@ class TlsSide(asyncio.BufferedProtocol):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        self._kept = b""
+        self._kept: bytes | memoryview = b""
         """Bytes from the socket that OpenSSL has not got."""
+        self._kept_memory = 0
+        """What they take: the memory of a part is that of the whole."""
         self._connection: Connection | OtherConnection | None = None
         self.transport: TlsTransport | None = None
 
@@ -211,7 +214,7 @@ class TlsSide(asyncio.BufferedProtocol):
     def _take_first(self, received: bytes) -> None:
         if self._raw.is_closing():
             return
-        first = self._kept + received
+        first = bytes(self._kept) + received
         self._keep(first)
         if not first.startswith(_HANDSHAKE):
             self._end(CloseKind.NOT_TLS, "no TLS")
@@ -301,30 +304,36 @@ class TlsSide(asyncio.BufferedProtocol):
     # --- records -------------------------------------------------------------------------------
 
     def _feed(self, received: memoryview) -> None:
-        """Give OpenSSL a piece at a time, and the connection what comes of it."""
-        if self._kept:
-            self._keep(self._kept + bytes(received))  # `_read_on` is due
-            return
-        at = 0
-        while at < len(received) and self._is_reading():
-            self._incoming.write(received[at : at + PIECE_BYTES])
-            at += PIECE_BYTES
+        """Give OpenSSL a piece at a time, and the connection what comes of it; keep the rest."""
+        assert not self._kept, "the socket is not read from while bytes wait"
+        left = self._left_of(received)
+        if left:
+            self._keep(bytes(left))
+
+    def _left_of(self, received: memoryview) -> memoryview:
+        """Decrypt until the connection stops reading; return what OpenSSL has not got."""
+        while received and self._is_reading():
+            self._incoming.write(received[:PIECE_BYTES])
+            received = received[PIECE_BYTES:]
             self._read()
-        if at < len(received):
-            self._keep(bytes(received[at:]))
+        return received
 
     def _is_reading(self) -> bool:
         transport = self.transport
         return transport is not None and not transport.is_paused and not transport.is_closing()
 
     def _read_on(self) -> None:
-        """Go on with what came before the connection stopped reading."""
+        """Go on with what came before the connection stopped reading, then with the socket.
+
+        What is left is a part of the same memory: copied at each pause, a client that sends many
+        requests at once would cost their square.
+        """
         if self._is_reading():
             self._read()
         if self._kept and self._is_reading():
-            kept = self._kept
-            self._keep(b"")
-            self._feed(memoryview(kept))
+            self._keep_part(self._left_of(memoryview(self._kept)))
+        if not self._kept and self._is_reading():
+            self._raw.resume_reading()
 
     def _read(self) -> None:
         """Decrypt into the connection's memory until nothing is left, or it stops reading."""
@@ -365,5 +374,13 @@ class TlsSide(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _keep(self, data: bytes) -> None:
-        before, self._kept = self._kept, data
-        self._ports.budget.change(len(before), len(data))
+        before, self._kept = self._kept_memory, data
+        self._kept_memory = len(data)
+        self._ports.budget.change(before, len(data))
+
+    def _keep_part(self, left: memoryview) -> None:
+        """Keep the end of what is kept."""
+        if left:
+            self._kept = left
+        else:
+            self._keep(b"")

@@ -148,9 +148,11 @@ class TlsTransport(asyncio.Transport):
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
-        """Go on in a turn of its own: the connection is in the middle of its work."""
+        """Go on in a turn of its own: the connection is in the middle of its work.
+
+        The side reads from the socket again once it has decrypted what came before.
+        """
         self.is_paused = False
-        self._raw.resume_reading()
         if self.on_resume is not None:
             self._loop.call_soon(self.on_resume)
 

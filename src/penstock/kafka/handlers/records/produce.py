@@ -15,13 +15,12 @@ Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors),
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
-from penstock.broker.access import Operation
 from penstock.broker.append.append import append_batch, partition_of
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.audited import note_produced
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import hosted_topics
+from penstock.kafka.gate import topic_to_write
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
 from penstock.kafka.produce.refusals import finish_without_answer, refused
 from penstock.kafka.produce.refused_batches import Refusal
@@ -48,7 +47,6 @@ from penstock.replica.replica_set import ReplicaSetMember
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
 ADVERTISED_MIN_VERSION = 0
-_WRITE = Operation.WRITE
 WAIT_MS_MAX = 300_000
 """Upper bound for the client's time-out."""
 
@@ -129,7 +127,7 @@ def _prepare_rest(
 
     def find(topic: bytes, partition: int) -> HostedPartition:
         by_id = version >= TOPIC_ID_VERSION
-        return partition_of(hosted_topics(context, _WRITE, by_id=by_id).get(topic), partition)
+        return partition_of(topic_to_write(context, topic, by_id=by_id), partition)
 
     def append(
         memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
@@ -186,15 +184,18 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     Returns the answers, the sets that got batches, and whether any was refused.
     """
     broker, refusals = context.broker, context.front.refused_batches
-    topics = hosted_topics(context, _WRITE, by_id=version >= TOPIC_ID_VERSION)
+    by_id = version >= TOPIC_ID_VERSION
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
     has_errors = False
     now_ms = broker.clock.wall_ms()
+    found, found_key = None, None
     for part in parts:
         topic, partition, records_at, records_end = part
         try:
-            hosted = partition_of(topics.get(topic), partition)
+            if topic != found_key:  # those that come together are mostly of one
+                found, found_key = topic_to_write(context, topic, by_id=by_id), topic
+            hosted = partition_of(found, partition)
             if is_one_set and members and hosted.member is not members[0]:
                 break
             records = memory[records_at:records_end]
@@ -218,7 +219,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
     if broker.audit is not None:
-        note_produced(context, memory, parts, answers, by_id=version >= TOPIC_ID_VERSION)
+        note_produced(context, memory, parts, answers, by_id=by_id)
     return answers, members, has_errors
 
 
