@@ -24,6 +24,8 @@ ELSEWHERE = {
     "penstock consume greetings --from end --follow": "runs until it is ended",
     "penstock message find orders --key order-17": "port 9876: test_message.py",
     "penstock message find orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json": "as above",
+    "penstock message trace orders --key order-17": "as above: test_message_trace.py",
+    "penstock message trace orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json": "as above",
 }
 TOPICS = ("greetings", "orders", "orders-again", "test", "a", "b")
 READERS = (

@@ -99,7 +99,8 @@ def test_a_delayed_message_comes_when_its_time_has_and_not_before(cluster: Clust
     (message,) = remote.pull("events")
     assert (message.body, message.born_ms) == (b"body", 7)
     assert message.store_ms == cluster.world.wall_ms()
-    assert read_properties(message.properties) == {"UNIQ_KEY": "ID-body"}
+    told = {"UNIQ_KEY": "ID-body", "MSG_REGION": "DefaultRegion"}
+    assert read_properties(message.properties) == told
     settle(cluster)
     assert bodies(remote) == [b"body"], "once"
 

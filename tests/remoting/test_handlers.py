@@ -16,6 +16,7 @@ from penstock.broker.access import Operation, PermitsAll, Requester, Resource
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.record.build import Record
 from penstock.remoting.error_map import code_of
+from penstock.remoting.handlers.routes import CLIENT_TRACES
 from penstock.remoting.ids import locator_of, read_offset_id
 from penstock.remoting.sending import BATCH_BYTES_MAX, RECORDS_MAX, Sent, batches_of
 from penstock.remoting.wire.batch_body import BatchedMessage, encode_batch
@@ -115,7 +116,8 @@ def test_a_message_is_stored_and_pulled(
     assert (message.topic, message.queue_id, message.queue_offset) == (topic, 1, 0)
     assert (message.body, message.flag, message.born_ms) == (b"body", 3, 7)
     assert (message.locator, message.store_host) == (locator, host)
-    assert read_properties(message.properties) == {"TAGS": "a", "UNIQ_KEY": "ID"}
+    told = {"TAGS": "a", "UNIQ_KEY": "ID", "MSG_REGION": "DefaultRegion"}
+    assert read_properties(message.properties) == told
 
 
 def test_the_first_kind_of_send_has_long_names(remote: Remote, topic: str) -> None:
@@ -404,6 +406,8 @@ def test_missing_topics_are_created_only_where_that_is_on(tmp_path: Any) -> None
                 code(remote.ask(ROUTE, {"topic": name}))
                 for name in ("n", "%RETRY%g", "%RETRY%a%b", "%ELSE%g", "TBW102")
             ]
+            traces = remote.ask(ROUTE, {"topic": CLIENT_TRACES})
+        assert code(traces) is ResponseCode.SUCCESS, "clients drop traces without a route"
         made = ResponseCode.SUCCESS if is_on == "true" else ResponseCode.TOPIC_NOT_EXIST
         assert codes == [made, made, *[ResponseCode.TOPIC_NOT_EXIST] * 3]
 

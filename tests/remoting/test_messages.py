@@ -24,7 +24,13 @@ from penstock.remoting.wire.batch_body import (
     encode_batch,
 )
 from penstock.remoting.wire.message import Host, Message, decode_messages, encode_message
-from penstock.remoting.wire.properties import can_be_told, read_properties, write_properties
+from penstock.remoting.wire.properties import (
+    PROPERTIES_BYTES_MAX,
+    can_be_told,
+    read_properties,
+    write_consumed,
+    write_properties,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 TELLABLE = TEXT.filter(can_be_told)
@@ -187,3 +193,16 @@ def test_derived_ids_come_back(topic_id: bytes, partition: int, offset: int) -> 
     assert len(derived) == 32
     assert read_derived_id(derived) == (topic_crc(topic_id), partition, offset)
     assert read_derived_id(derived[:-1]) is None
+
+
+def test_what_consumers_get_has_a_region_unless_there_is_one_or_no_room() -> None:
+    region = {"MSG_REGION": "DefaultRegion"}
+    assert read_properties(write_consumed({"TAGS": "a"})) == {"TAGS": "a"} | region
+    assert write_consumed({"MSG_REGION": "own"}) == write_properties({"MSG_REGION": "own"})
+    room = PROPERTIES_BYTES_MAX - len(write_consumed({}))
+    for letters in ("x", "\u00fc"):
+        size = len(letters.encode())
+        fits = {"a": letters * ((room - 3) // size)}
+        assert read_properties(write_consumed(fits)) == fits | region
+        beyond = {"a": letters * ((room - 3) // size + 1)}
+        assert write_consumed(beyond) == write_properties(beyond)

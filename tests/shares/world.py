@@ -13,6 +13,7 @@ from penstock.shares.hand_out import HandOut, Wanted
 from penstock.shares.messages import Answer, Described, Unavailable
 from penstock.shares.runs import Run, Runs
 from penstock.shares.state import ShareKey
+from penstock.shares.tracing import Traces
 from tests.coordinator.held_journal import HeldJournal
 from tests.groups.world import HandClock
 from tests.shares.bench import KEY, offsets
@@ -52,6 +53,7 @@ class World:
         journal: HeldJournal | None = None,
         later: Later | None = None,
         policy: SharePolicy | None = None,
+        traces: Traces | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ShareClock()
@@ -71,6 +73,7 @@ class World:
             letters=self.letters,
             masterships=self,
             later=later,
+            traces=traces,
         )
 
     # What the coordinator asks

@@ -50,6 +50,7 @@ from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from penstock.audit.port import Audit
+    from penstock.broker.audit.message_trace import MessageTrace
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.broker.tier.view import TierView
@@ -79,6 +80,8 @@ class Broker:
 
     client_metrics: MetricsSink | None = None
     """What clients push of their own metrics; None while that is off."""
+    message_trace: MessageTrace | None = None
+    """What becomes of messages; None while that is off."""
 
     def __init__(
         self,

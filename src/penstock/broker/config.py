@@ -65,6 +65,12 @@ class BrokerConfig:
     housekeeping_interval_ms: Annotated[int, Ge(100), Le(3_600_000)] = 60_000
     """How often retention is applied and internal topics are checked (Kafka: 5 minutes)."""
 
+    message_trace_percent: Annotated[float, Ge(0), Le(100)] = 0.0
+    """Of so many messages in a hundred it is written to the internal topic __penstock_message_trace
+    to which members of share groups, and of RocketMQ's groups that pop, they were delivered, and
+    with what result; 0: of none. A hash of their places says of which. Use the same value on all
+    brokers."""
+
     slave_reads: SlaveReads = SlaveReads.OFF
     """Whether slaves serve consumers, and which: off (none), rack (those in the slave's rack, by
     client.rack and node.rack), lag (those further behind than the page cache is expected to reach).

@@ -63,6 +63,10 @@ EXAMPLES = {
         "penstock message find orders --key order-17",
         "penstock message find orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json",
     ),
+    "message trace": (
+        "penstock message trace orders --key order-17",
+        "penstock message trace orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json",
+    ),
     "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),
     "topic create": (
         "penstock topic create greetings --partitions 3 --replicas 2",

@@ -23,7 +23,7 @@ from penstock.remoting.gate import Found
 from penstock.remoting.ids import derived_id, locator_of
 from penstock.remoting.mapping import Mapped, to_message
 from penstock.remoting.wire.message import Host, Message, encode_message
-from penstock.remoting.wire.properties import write_properties
+from penstock.remoting.wire.properties import write_consumed
 
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead
@@ -118,7 +118,7 @@ def _message(wanted: Wanted, record: DecodedRecord, mapped: Mapped) -> Message:
         queue_id=wanted.found.queue.queue_id,
         queue_offset=record.offset,
         body=mapped.body,
-        properties=write_properties(mapped.properties),
+        properties=write_consumed(mapped.properties),
         locator=locator_of(partition, record.offset, is_retry=wanted.is_retry),
         flag=mapped.flag,
         born_ms=mapped.born_ms,

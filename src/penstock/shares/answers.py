@@ -24,8 +24,8 @@ from penstock.shares.cells import ACQUIRED, DEAD, DONE, DYING, FREE, HELD, MASK,
 from penstock.shares.config import SharePolicy
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
-from penstock.shares.reading import RUNS_MAX
-from penstock.shares.runs import Run, Runs, joined, parts, runs_of
+from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
+from penstock.shares.runs import Run, Runs, joined, length, parts, runs_of
 from penstock.shares.share import Share
 from penstock.shares.state import (
     NO_PAUSE,
@@ -72,6 +72,12 @@ class Claim(NamedTuple):
     end: int
     nonce: int | None = None
     """Number of the hand-out; None: the member is the holder."""
+
+
+def are_few(claims: Sequence[Claim]) -> bool:
+    """Whether claims are such that may be looked at in one turn."""
+    are_runs = all(0 <= claim.first < claim.end <= OFFSET_MAX for claim in claims)
+    return are_runs and length((claim.first, claim.end) for claim in claims) <= CLAIM_MAX
 
 
 class Times(NamedTuple):

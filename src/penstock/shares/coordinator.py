@@ -24,7 +24,7 @@ from penstock.coordinator.masterships import Masterships
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
-from penstock.shares.answers import CLAIM_MAX, Claim, Say, Times, accept, hand_back, say
+from penstock.shares.answers import CLAIM_MAX, Claim, Say, Times, accept, are_few, hand_back, say
 from penstock.shares.cells import CELLS, DEAD, SHIFT
 from penstock.shares.config import ShareConfig
 from penstock.shares.counters import ShareCounters
@@ -45,11 +45,12 @@ from penstock.shares.messages import (
     Unavailable,
 )
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
-from penstock.shares.runs import Runs, joined, length, parts
+from penstock.shares.runs import Runs, joined, parts
 from penstock.shares.shard import TOGETHER, ShareShard
 from penstock.shares.state import Moved, Settled, ShareKey
 from penstock.shares.table import Part, Shares
 from penstock.shares.ticks import FIRST_MS, TICK_MS, tick_of, ticks_in
+from penstock.shares.tracing import Traces
 from penstock.shares.watchers import Watchers
 
 OFFSETS_OF_A_UNIT = 15
@@ -80,6 +81,7 @@ class ShareCoordinator:
         letters: DeadLetters,
         masterships: Masterships,
         later: Later | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.config = config
         self.counters = ShareCounters()
@@ -108,8 +110,9 @@ class ShareCoordinator:
         )
         self.here = SharesHere(config, groups, self._base.partitions, self._shard, masterships)
         """The shares that are coordinated here."""
+        confirmed, refused = self._confirmed, self._retry_later
         self._flushing = Flushing(
-            self._base, later, self.here.shows, self._confirmed, self._retry_later
+            self._base, later, self.here.shows, confirmed, refused, traces=traces
         )
         self.runtime = CoordinatorRuntime(self._base, self._shard)
 
@@ -154,9 +157,18 @@ class ShareCoordinator:
             return handed
 
     def accept(
-        self, key: ShareKey, receipts: Sequence[tuple[int, int]], visible_end: int, reply: Told
+        self,
+        key: ShareKey,
+        receipts: Sequence[tuple[int, int]],
+        visible_end: int,
+        reply: Told,
+        *,
+        is_unwanted: bool = False,
     ) -> None:
-        """Records are processed: offsets with numbers of hand-outs, CLAIM_MAX at most."""
+        """Records are processed: offsets with numbers of hand-outs, CLAIM_MAX at most.
+
+        `is_unwanted`: who got them in this turn passes over them; a trace says so.
+        """
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
             found = self.here.found(key) if len(receipts) <= CLAIM_MAX else Unavailable.INVALID
@@ -166,6 +178,8 @@ class ShareCoordinator:
             shares, ledger = found
             window_max = self._groups.policy_of(key).window_max
             verdicts = accept(ledger, receipts, visible_end, window_max)
+            if is_unwanted:
+                self._flushing.pass_over(ledger, receipts)
             self._settle(shares, ledger, Answer(None, verdicts), told)
 
     def say(  # noqa: PLR0917  what a member says of what
@@ -183,7 +197,7 @@ class ShareCoordinator:
         """
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self.here.found(key) if _are_few(claims) else Unavailable.INVALID
+            found = self.here.found(key) if are_few(claims) else Unavailable.INVALID
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -433,9 +447,3 @@ class ShareCoordinator:
             self._base.deadlines.cancel(key)
             if number % TOGETHER == 0:
                 yield 1
-
-
-def _are_few(claims: Sequence[Claim]) -> bool:
-    """Whether claims are such that may be looked at in one turn."""
-    are_runs = all(0 <= claim.first < claim.end <= OFFSET_MAX for claim in claims)
-    return are_runs and length((claim.first, claim.end) for claim in claims) <= CLAIM_MAX

@@ -10,17 +10,18 @@ Source: none; Kafka's coordinators append for each request (CoordinatorRuntime, 
 linger).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.records import REWRITE_BATCH_BYTES, JournalRecord, records_bytes
 from penstock.coordinator.runtime import Foundation
 from penstock.shares.find import dying_in
-from penstock.shares.ledger import Ledger
+from penstock.shares.ledger import NONE_UNWANTED, Ledger
 from penstock.shares.messages import Unavailable
 from penstock.shares.runs import Run, joined
 from penstock.shares.state import ShareKey
 from penstock.shares.table import Part, Shares, Waiting, Write
+from penstock.shares.tracing import Event, Traces, events_of
 
 LETTERS_MAX = 5_000
 """Records that are given up whose copies are asked for with one write."""
@@ -30,7 +31,7 @@ class Flushing:
     """Of one coordinator."""
 
     __slots__ = ("_confirmed", "_due", "_is_busy", "_is_shown", "_later", "_outbox", "_refused",
-                 "_writes")  # fmt: skip
+                 "_traces", "_writes")  # fmt: skip
 
     def __init__(
         self,
@@ -39,8 +40,11 @@ class Flushing:
         is_shown: Callable[[Shares], bool],
         confirmed: Callable[[Shares, Part], None],
         refused: Callable[[Shares], None],
+        *,
+        traces: Traces | None = None,
     ) -> None:
         """Without `later` everything is written at once."""
+        self._traces = traces
         self._writes, self._outbox = base.writes, base.outbox
         self._later = later
         self._is_shown = is_shown
@@ -67,6 +71,20 @@ class Flushing:
         offsets = [dying.popleft() for _ in range(min(len(dying), LETTERS_MAX))]
         runs = joined((offset, offset + 1) for offset in offsets)
         return joined(dying_in(share, runs))  # the log's start may have passed some
+
+    def pass_over(self, ledger: Ledger, receipts: Sequence[tuple[int, int]]) -> None:
+        """Note that records which are accepted are not wanted by who got them, for the trace."""
+        if self._traces is not None:
+            ledger.unwanted |= {offset for offset, _ in receipts}
+
+    @staticmethod
+    def _events(traces: Traces, ledger: Ledger, count: int) -> Sequence[Event]:
+        return events_of(ledger, count) if traces.wants(ledger.share.key) else ()
+
+    def _told(self, shares: Shares, part: Part) -> None:
+        if part.events and self._traces is not None:
+            self._traces.happened(part.ledger.share.key, part.events)
+        self._confirmed(shares, part)
 
     def _run(self) -> None:
         """Write one batch of each; what is left has its turn later."""
@@ -111,10 +129,11 @@ class Flushing:
                 count,
                 ledger.share.base if is_whole else None,
                 self.letters_of(ledger) if is_whole else (),
+                () if self._traces is None else self._events(self._traces, ledger, count),
             )
             for ledger, count, is_whole in written
         ]
-        write = Write(shares, records, found, waiting, self._confirmed)
+        write = Write(shares, records, found, waiting, self._told)
         if not self._writes.append(shares.partition, write, write.tell):
             for part in found:
                 for first, end in part.letters:
@@ -126,6 +145,7 @@ class Flushing:
         for ledger, count, _ in written:
             ledger.written(count)
             if ledger.is_empty:
+                ledger.unwanted = NONE_UNWANTED
                 del shares.dirty[ledger]
         return bool(shares.dirty)
 

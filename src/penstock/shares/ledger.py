@@ -28,6 +28,7 @@ from penstock.shares.share import Share
 from penstock.shares.state import NO_EPOCH, Acquired, Began, Settled, Update
 from penstock.shares.updates.compiled import runs_of
 
+NONE_UNWANTED: frozenset[int] = frozenset()
 ACCEPTED_MAX = 5_000
 """Accepted records that are collected: 2 ms to close."""
 
@@ -46,7 +47,7 @@ class Ledger:
     """Of one share."""
 
     __slots__ = ("_accepted", "_memory_bytes", "_prefix", "_tally", "_updates", "confirmed_base",
-                 "is_gone", "share")  # fmt: skip
+                 "is_gone", "share", "unwanted")  # fmt: skip
 
     def __init__(self, share: Share, tally: Tally) -> None:
         self.share = share
@@ -54,6 +55,8 @@ class Ledger:
         """Whether the share is deleted, which is written behind its updates."""
         self.confirmed_base = share.base
         """Where the window begins by what is confirmed."""
+        self.unwanted = NONE_UNWANTED
+        """Records that are not in the log as accepted, and were passed over; for a trace."""
         self._accepted: list[int] = []
         self._updates: deque[tuple[int, Update]] = deque()
         self._prefix = key_prefix(share.key, UPDATE)
@@ -121,6 +124,10 @@ class Ledger:
         The log has it before they are settled, which gives the same cells as the other order.
         """
         self._replay(update)
+
+    def unwritten(self) -> list[Update]:
+        """Return the updates that the log does not have, in order."""
+        return [update for _, update in self._updates]
 
     def records(self, bytes_max: int) -> list[JournalRecord]:
         """Return what the log does not have, from the first on, in order.

@@ -12,6 +12,7 @@ from penstock.shares.ledger import Ledger, Tally
 from penstock.shares.messages import WhyNot
 from penstock.shares.runs import Runs
 from penstock.shares.state import NO_EPOCH, ShareKey
+from penstock.shares.tracing import Event
 
 Waiting = Callable[[WhyNot | None], None]
 
@@ -68,6 +69,8 @@ class Part(NamedTuple):
     base: int | None
     """Where the share's window begins with it; None if more is to be written first."""
     letters: Runs
+    events: Sequence[Event] = ()
+    """What it has done with its records, where somebody keeps a trace."""
 
 
 class Write:

@@ -80,9 +80,18 @@ class RowLog(Generic[R]):
     """See the module; one for each topic of a node."""
 
     def __init__(
-        self, broker: Broker, topic: RowTopic, encode: Callable[[R], bytes], most: int
+        self,
+        broker: Broker,
+        topic: RowTopic,
+        encode: Callable[[R], bytes],
+        most: int,
+        names: Callable[[R], bytes] | None = None,
     ) -> None:
-        """`encode` returns the bytes of a row when it is written; `most` rows wait."""
+        """`encode` returns the bytes of a row when it is written; `most` rows wait.
+
+        `names` returns names by which the index of messages is to find a row.
+        """
+        self._names = names
         self._broker, self._topic, self._encode, self._most = broker, topic, encode, most
         self._began_ms = broker.clock.wall_ms()
         self._waiting: deque[tuple[int, R]] = deque()
@@ -144,6 +153,8 @@ class RowLog(Generic[R]):
         records: list[tuple[bytes, bytes]] = []
         for number, one in islice(self._waiting, ROWS_TOGETHER):
             name, row = f"{node}:{self._began_ms}:{number}".encode(), self._encode(one)
+            if self._names is not None:
+                name = self._names(one) + b" " + name
             size += len(name) + len(row)
             if records and size > BATCH_BYTES:
                 break

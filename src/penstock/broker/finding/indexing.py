@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.base.errors import PlatformError
 from penstock.broker.finding.key_index import KeyIndex
 from penstock.broker.tier.reach import first_offset, is_tiered
+from penstock.finding.traces import TOPIC as MESSAGE_TRACE_TOPIC
 from penstock.record.compression import READER_BOUNDS, Bounds
 from penstock.replication.errors import NotMaster
 
@@ -109,11 +110,14 @@ class Indexing:
         self.look()
 
     def _bounds_of(self, topic_id: bytes) -> Bounds | None:
-        """Return how much a topic's batches may unpack to; None for internal ones. On workers."""
+        """Return how much a topic's batches may unpack to; None: it is not indexed. On workers.
+
+        Of internal topics that of the message trace is, which is what it is found by.
+        """
         topic = self._broker.partitions.by_id.get(topic_id)
         if topic is None:
             return READER_BOUNDS  # the metadata may be behind the log
-        if topic.internal:
+        if topic.internal and topic.name != MESSAGE_TRACE_TOPIC:
             return None
         most = max(topic.rules.bounds.output_bytes_max, READER_BOUNDS.output_bytes_max)
         return Bounds(most, ratio_max=READER_BOUNDS.ratio_max)

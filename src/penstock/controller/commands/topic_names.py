@@ -7,6 +7,7 @@ import re
 
 from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.controller.errors import InvalidTopicName
+from penstock.finding.traces import TOPIC as MESSAGE_TRACE_TOPIC
 from penstock.telemetry.row import TOPIC as CLIENT_METRICS_TOPIC
 
 TOPIC_NAME_CHARACTERS_MAX = 249
@@ -21,7 +22,7 @@ HALF_TOPIC = "__half_messages"
 """Where half messages of their transactions wait."""
 RECALL_TOPIC = "__recalls"
 """Which messages that wait are taken back."""
-ROW_TOPICS = frozenset({AUDIT_TOPIC, CLIENT_METRICS_TOPIC})
+ROW_TOPICS = frozenset({AUDIT_TOPIC, CLIENT_METRICS_TOPIC, MESSAGE_TRACE_TOPIC})
 """Of rows for people: they are kept for as long as topics are by default."""
 INTERNAL_TOPICS = frozenset(
     {

@@ -1,4 +1,4 @@
-"""The audit of a node, and what clients push of their own metrics: the topics to which both go."""
+"""Where rows for people go: the audit, metrics that clients push, the trace of messages."""
 
 import asyncio
 import logging
@@ -10,10 +10,12 @@ from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.base.ports import Randomness
 from penstock.broker.audit.audit_log import AuditLog
 from penstock.broker.audit.client_metrics import ClientMetrics
+from penstock.broker.audit.message_trace import MessageTrace
 from penstock.broker.audit.row_log import RowTopic
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.journal import InternalTopicJournal
+from penstock.finding.traces import TOPIC as MESSAGE_TRACE_TOPIC
 from penstock.kafka.front import KafkaFront
 from penstock.telemetry.row import TOPIC as CLIENT_METRICS_TOPIC
 
@@ -28,9 +30,10 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 
 def start_audit(front: KafkaFront, spawn: Spawn, randomness: Randomness) -> None:
-    """Count what clients do, and take their metrics, from the next request on, if settings say so.
+    """Count what clients do, take their metrics, trace messages: if settings say so.
 
-    `randomness` draws the ids of client instances.
+    It is from the next request on, and has to be before coordinators of shares start. `randomness`
+    draws the ids of client instances.
     """
     broker = front.broker
     if broker.config.audit:
@@ -43,6 +46,11 @@ def start_audit(front: KafkaFront, spawn: Spawn, randomness: Randomness) -> None
         metrics = ClientMetrics(broker, topic, lambda: _random_id(randomness))
         broker.client_metrics = metrics
         broker.on_expire.append(metrics.expire)
+
+    if broker.config.message_trace_percent:
+        trace = MessageTrace(broker, _topic(front, spawn, MESSAGE_TRACE_TOPIC))
+        broker.message_trace = trace
+        broker.on_expire.append(trace.expire)
 
 
 def _topic(front: KafkaFront, spawn: Spawn, name: str) -> RowTopic:
@@ -59,7 +67,12 @@ async def end_audit(broker: Broker) -> None:
 
     It is bounded in time.
     """
-    logs = [one for one in (broker.audit, broker.client_metrics) if one is not None]
+    named = (
+        ("the audit", broker.audit),
+        ("client metrics", broker.client_metrics),
+        ("the message trace", broker.message_trace),
+    )
+    logs = [one for _, one in named if one is not None]
     for one in logs:
         one.end()
     try:
@@ -70,6 +83,6 @@ async def end_audit(broker: Broker) -> None:
                     one.expire(broker.clock.monotonic_ms())
     except TimeoutError:
         pass
-    for name, rows in (("the audit", broker.audit), ("client metrics", broker.client_metrics)):
+    for name, rows in named:
         if rows is not None and len(rows):
             log.warning("stops with %d rows of %s that nobody confirmed", len(rows), name)

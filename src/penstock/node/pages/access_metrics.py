@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.audit.port import Audit
 from penstock.broker.audit.client_metrics import REQUEST_RESULTS
+from penstock.broker.audit.message_trace import MessageTrace
 from penstock.broker.broker import Broker
 from penstock.telemetry.port import MetricsSink
 
@@ -28,6 +29,7 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
     yield GaugeMetricFamily("penstock_acls", "Rules of access (ACLs) in the metadata.", acls)
     yield from _audit_metrics(broker.audit)
     yield from _client_metrics(broker.client_metrics)
+    yield from _message_trace(broker.message_trace)
 
 
 def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
@@ -46,6 +48,32 @@ def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
         beyond,
     )
     yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)
+
+
+def _message_trace(trace: MessageTrace | None) -> Iterator[Metric]:
+    """Yield how many rows of the trace there are, were written, and are missing; 0 while off."""
+    written = dropped = left_out = waiting = 0
+    if trace is not None:
+        written, dropped = trace.written, trace.dropped
+        left_out, waiting = trace.left_out, len(trace)
+    yield CounterMetricFamily(
+        "penstock_message_trace_rows_written", "Rows of the message trace confirmed.", written
+    )
+    yield CounterMetricFamily(
+        "penstock_message_trace_rows_dropped",
+        "Rows of the message trace that found no room.",
+        dropped,
+    )
+    yield CounterMetricFamily(
+        "penstock_message_trace_left_out",
+        "Messages of events that had more than the trace takes of one event.",
+        left_out,
+    )
+    yield GaugeMetricFamily(
+        "penstock_message_trace_rows_waiting",
+        "Rows of the message trace that wait to be written.",
+        waiting,
+    )
 
 
 def _client_metrics(taken: MetricsSink | None) -> Iterator[Metric]:

@@ -1,10 +1,12 @@
 """GET_ROUTEINFO_BY_TOPIC, GET_BROKER_CLUSTER_INFO: what clients ask a name server.
 
 Every broker answers them from the image. A topic that is missing is created first where topics are
-created on demand, as Kafka's Metadata does, or where it is the retry topic of a group with members;
-TBW102, by whose route clients create topics in RocketMQ, never has one.
+created on demand, as Kafka's Metadata does, where it is the retry topic of a group with members, or
+the topic to which clients send traces; TBW102, by whose route clients create topics in RocketMQ,
+never has one.
 
-Source: RocketMQ `ClientRequestProcessor`, `DefaultRequestProcessor`.
+Source: RocketMQ `ClientRequestProcessor`, `DefaultRequestProcessor`; `AsyncTraceDispatcher`, and
+`TopicConfigManager` for `traceTopicEnable`.
 """
 
 from typing import Final
@@ -27,9 +29,12 @@ from penstock.remoting.wire.command import Command
 
 CODES: Final = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
 AUTO_CREATE_TOPIC: Final = "TBW102"
-RETRY_QUEUES_MAX: Final = 8
-"""Of a retry topic, as its first consumer asks for its route; one for each set, up to so many. It
-gets more as messages of other sets are sent back, and clients find these with their next route."""
+CLIENT_TRACES: Final = "RMQ_SYS_TRACE_TOPIC"
+"""Where clients with `enableTrace` send what they did with their messages."""
+QUEUES_MAX: Final = 8
+"""Of a retry topic, and of that of traces, as its first client asks for its route; one for each
+set, up to so many. A retry topic gets more as messages of other sets are sent back, and clients
+find these with their next route."""
 
 
 def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
@@ -63,11 +68,13 @@ def _is_created(context: RemotingContext, name: str) -> bool:
     """Whether a missing topic is created as it is asked for.
 
     The retry topic of a group with members is, whatever is set for topics of clients: those that
-    keep the order of queues send their dead letters there, and never send back.
+    keep the order of queues send their dead letters there, and never send back. So is that of
+    traces: a client drops them, without a word, where it has no route.
     """
     group = retry_group(name)
     has_members = group is not None and context.front.members.client_ids(group)
-    if not (context.broker.config.auto_create_topics or has_members) or name == AUTO_CREATE_TOPIC:
+    is_needed = has_members or name == CLIENT_TRACES
+    if not (context.broker.config.auto_create_topics or is_needed) or name == AUTO_CREATE_TOPIC:
         return False
     stored = stored_name(name)
     try:
@@ -81,8 +88,8 @@ def _is_created(context: RemotingContext, name: str) -> bool:
 
 async def _create(context: RemotingContext, name: str, reply: Reply) -> None:
     new = NewTopic(name=name)
-    if retry_group(name) is not None:
-        count = min(len(context.broker.metadata.replica_sets), RETRY_QUEUES_MAX)
+    if retry_group(name) is not None or name == CLIENT_TRACES:
+        count = min(len(context.broker.metadata.replica_sets), QUEUES_MAX)
         new = NewTopic(name=stored_name(name), partition_count=count, configs=PLACED_CONFIGS)
     await context.front.on_demand.create([new])
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.remoting.ids import locator_of
 from penstock.remoting.wire.message import Host, Message, encode_message
-from penstock.remoting.wire.properties import write_properties
+from penstock.remoting.wire.properties import write_consumed
 
 if TYPE_CHECKING:
     from penstock.remoting.pop.popping import Part
@@ -26,7 +26,7 @@ def encoded(seen: Seen, deliveries: int, part: Part, host: Host) -> bytes:
             queue_id=part.queue_id,
             queue_offset=seen.offset,
             body=mapped.body,
-            properties=write_properties(mapped.properties),
+            properties=write_consumed(mapped.properties),
             locator=locator_of(part.hosted.partition, seen.offset),
             flag=mapped.flag,
             born_ms=mapped.born_ms,

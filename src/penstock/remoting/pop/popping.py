@@ -358,7 +358,7 @@ class Popping:
 
     def _accept(self, part: Part, receipts: Sequence[tuple[int, int]], end: int) -> None:
         """Settle what is not wanted; where that is lost, it is looked at again."""
-        self._desk.broker.shares.accept(part.key, receipts, end, _ignore)
+        self._desk.broker.shares.accept(part.key, receipts, end, _ignore, is_unwanted=True)
 
 
 def _has_more(part: Part, outlook: Outlook) -> bool:
