@@ -26,6 +26,8 @@ class Spec:
     product: str
     nodes: int = 1
     durable_in: str = PAGE_CACHE
+    has_messages: bool = False
+    """Whether it listens to RocketMQ's clients of both protocols, remoting and gRPC."""
 
     @property
     def label(self) -> str:
@@ -47,6 +49,9 @@ class Scale:
     ten_thousand: int = 10_000
     connections: int = 5_000
     spark_records: int = 1_000_000
+    messages: int = 40_000
+    """As many as the slowest of the compared takes within a part of a minute."""
+    subscribers: int = 1_000
     is_smoke: bool = False
 
     def of(self, share: float) -> "Scale":
@@ -65,6 +70,8 @@ SMOKE = Scale(
     ten_thousand=50,
     connections=50,
     spark_records=2_000,
+    messages=400,
+    subscribers=20,
     is_smoke=True,
 )
 

@@ -6,7 +6,7 @@ is used for, small enough that both sides of a ratio are measured within a minut
 
 from collections.abc import Iterable, Mapping
 
-from benchmarks.peers import probes, spark_rows
+from benchmarks.peers import message_rows, probes, spark_rows
 from benchmarks.peers.model import FSYNC, PAGE_CACHE, Figure, Group, Question, Spec
 
 OURS = Spec(product="penstock")
@@ -464,5 +464,6 @@ def all_groups() -> tuple[Group, ...]:
         *_footprint(),
         *_restart(),
         *_failover(),
+        *message_rows.groups(),
         spark_rows.GROUP,
     )
