@@ -97,10 +97,8 @@ def test_a_commit_that_is_refused_ends_the_load(started: Started) -> None:
 
 
 def test_an_acknowledgement_that_is_refused_ends_the_load(started: Started) -> None:
-    client = started("forgets")
     with pytest.raises(LoadFailed, match="forgotten"):
-        for turn in range(10):
-            popped(client, turn * MESSAGES)
+        popped(started("forgets"))
 
 
 def test_a_command_that_there_is_not_is_refused_in_its_words(started: Started) -> None:
