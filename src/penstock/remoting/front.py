@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
@@ -110,7 +111,8 @@ class RemotingFront:
         self.held = HeldRequests(broker.scheduler)
         self.compiled = CompiledExpressions()
         self.filtering = Filtering(broker.turns, spawn)
-        self.waits = Waits(broker.scheduler, self.filtering.left_out)
+        wake = partial(broker.wakes.begin, is_changed=False)
+        self.waits = Waits(broker.scheduler, wake, self.filtering.left_out)
         self.unpacking = LookUps(broker.scheduler, broker.clock)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""

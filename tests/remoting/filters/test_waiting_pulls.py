@@ -1,6 +1,6 @@
 """Pulls with a filter that wait, many of them beside one another, and the tail that they share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 
 from penstock.remoting.filters import waiting
 from penstock.remoting.filters.verdicts import Verdict
-from penstock.remoting.filters.waiting import TAIL_BYTES, TAIL_RECORDS, Looked, Tail
+from penstock.remoting.filters.waiting import BEHIND_MS, TAIL_BYTES, TAIL_RECORDS, Looked, Tail
 from penstock.remoting.handlers import pull as handler
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
@@ -76,9 +76,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     offsets: list[int] = []
     begin = handler._Pull.read
 
-    def read(pull: Any, offset: int) -> None:
-        offsets.append(offset)
-        begin(pull, offset)
+    def read(pull: Any, what: Any) -> None:
+        offsets.append(what.offset)
+        begin(pull, what)
 
     monkeypatch.setattr(handler._Pull, "read", read)
     return offsets
@@ -169,6 +169,64 @@ def test_a_pull_whose_client_has_gone_ends_with_the_next_message(place: Place) -
     place.send({"a": "1"})
     assert place.answer(asked) is None
     assert front.held.bytes_now == 0
+
+
+class FrozenWire(RemotingWire):
+    """A client that takes no answers: there is no room for any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[int], int]] = []
+
+    def ask_room(self, most: int, begin: Callable[[int], int]) -> None:
+        self.waiting.append(begin)
+
+
+def test_a_client_that_takes_no_answers_holds_nobody_who_wants_the_same_messages(
+    place: Place, reads: list[int]
+) -> None:
+    good = place.reader
+    place.reader = copy(good)
+    place.reader.wire = frozen = FrozenWire()
+    stuck = place.wait("a = 1")
+    place.reader = good
+    asked = [place.wait(f"a = {n}") for n in range(3)]
+    place.send({"a": "1"})
+    assert (len(frozen.waiting), reads) == (1, [0]), "the first one reads for all"
+    assert not any(place.answer(one) for one in asked)
+    place.cluster.world.advance(BEHIND_MS)
+    assert place.found(asked[1]) == [0]
+    assert place.answer(asked[0]) is None
+    frozen.waiting.pop()(1 << 20)
+    place.cluster.world.run()
+    place.reader.wire = frozen
+    assert place.found(stuck) == [0]
+
+
+def test_those_who_wait_for_a_read_go_on_when_its_client_has_gone(place: Place) -> None:
+    good = place.reader
+    place.reader = copy(good)
+    place.reader.wire = frozen = FrozenWire()
+    place.wait("a = 1")
+    place.reader = good
+    asked = place.wait("a = 1")
+    place.send({"a": "1"})
+    assert place.answer(asked) is None
+    frozen.is_closed = True
+    frozen.waiting.pop()(0)
+    place.cluster.world.run()
+    assert place.found(asked) == [0]
+
+
+def test_what_is_wanted_is_read_and_not_what_lies_around_it(place: Place) -> None:
+    asked = [place.wait("a = 9"), place.wait("a = 1 or a = 3")]
+    for value in ("0", "1", "2", "3", "4"):
+        place.send({"a": value})
+    assert place.answer(asked[0]) is None
+    answer = place.answer(asked[1])
+    assert answer is not None
+    assert (place.found(asked[1]), answer.fields["nextBeginOffset"]) == ([1], "2")
+    assert place.found(place.wait("a = 1 or a = 3", 2)) == [3]
 
 
 def test_where_too_many_partitions_have_tails_pulls_read_for_themselves(

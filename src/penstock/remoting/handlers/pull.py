@@ -30,8 +30,8 @@ from penstock.remoting.filters.waiting import (
     TAIL_RECORDS,
     FilteredWait,
     Looked,
+    ToRead,
     WaitingPull,
-    committed_end,
 )
 from penstock.remoting.filters.wanted import wanted_by
 from penstock.remoting.gate import check, find_topic, led_queue
@@ -87,10 +87,10 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     wait_ms = number(command, "suspendTimeoutMillis", 0) if may_wait else 0
     until_ms = context.broker.clock.monotonic_ms() + min(max(wait_ms, 0), WAIT_MS_MAX)
     pull = _Pull(context, wanted, reply, until_ms)
-    if pull.is_filtered and pull.wait_ms and committed_end(found.hosted) == offset:
+    if pull.is_filtered and pull.wait_ms and context.front.waits.knows(found.hosted, offset):
         pull.wait(offset)
     else:
-        pull.read(offset)
+        pull.read(ToRead(offset))
 
 
 class _Pull(NamedTuple):
@@ -112,25 +112,46 @@ class _Pull(NamedTuple):
         """For how long it may still wait."""
         return max(0, self.until_ms - self.context.broker.clock.monotonic_ms())
 
-    def read(self, offset: int) -> None:
-        """Read from there on, now or when there is something."""
+    def read(self, what: ToRead) -> None:
+        """Read that, now or when there is something."""
         context, hosted = self.context, self.wanted.found.hosted
         key = (self.wanted.topic.encode(), hosted.partition)
-        part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
+        most = 1 if what.span == 1 else READ_BYTES_MAX  # a batch is read whole
         operation = FetchOperation(
             context.broker,
-            [PartitionRead(part, hosted)],
+            [PartitionRead(WantedPartition(key, max(what.offset, 0), most), hosted)],
             min_bytes=1,
-            max_bytes=READ_BYTES_MAX,
-            on_done=partial(_answer, self, offset),
+            max_bytes=most,
+            on_done=partial(_answer, self, what),
             consumer=Consumer(
                 room=context.connection,
                 turn=partial(context.broker.look_ups.ask, context.connection),
                 is_committed=True,
             ),
         )
-        operation.on_end = self.reply.end
+        operation.on_end = partial(self._on_end, what)
         operation.start(self.wait_ms)
+
+    def _on_end(self, what: ToRead) -> None:
+        """The read is over, and goes on to be an answer where its client is there."""
+        self.reply.end()
+        if self.context.connection.is_closed:
+            self.over(what)
+
+    def over(self, what: ToRead) -> None:
+        """Let others look who wait for what this one reads."""
+        if what.tail is not None:
+            self.context.front.waits.read_over(what.tail)
+
+    def gone(self, what: ToRead) -> None:
+        """Its client has gone meanwhile."""
+        self.reply.end()
+        self.over(what)
+
+    def fail(self, what: ToRead, error: PlatformError) -> None:
+        """Answer with an error."""
+        self.reply.fail(error)
+        self.over(what)
 
     def wait(self, offset: int) -> None:
         """Wait behind what it does not want."""
@@ -149,35 +170,36 @@ class _Pull(NamedTuple):
         self.reply(told, code=code, remark=remark)
 
 
-def _answer(pull: _Pull, offset: int, reads: list[PartitionRead]) -> None:
+def _answer(pull: _Pull, what: ToRead, reads: list[PartitionRead]) -> None:
     (read,) = reads
-    error, reply = read.error, pull.reply
+    error, offset = read.error, what.offset
     if isinstance(error, OffsetOutOfRange):
         start, end = _start(pull.context, pull.wanted), read.high_watermark
         moved = start if offset < start else max(end, start)
         told = _offsets(start, moved, end)
-        reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
+        pull.reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
+        pull.over(what)
         return
     if error is not None:
-        reply.fail(error)
+        pull.fail(what, error)
         return
-    reply.begin()
+    pull.reply.begin()
     most = LOOKED_MAX if pull.is_filtered else pull.wanted.messages_max
-    part = Part(offset, EXCERPT_BYTES, most)
-    made = partial(_read, pull, offset, read)
-    context = pull.context
-    context.front.desk.excerpts.make(read, part, context.connection, made, reply.end)
+    part = Part(offset, EXCERPT_BYTES, what.span or most)
+    made = partial(_read, pull, what, read)
+    context, gone = pull.context, partial(pull.gone, what)
+    context.front.desk.excerpts.make(read, part, context.connection, made, gone)
 
 
-def _read(pull: _Pull, offset: int, read: PartitionRead, error: PlatformError | None) -> None:
+def _read(pull: _Pull, what: ToRead, read: PartitionRead, error: PlatformError | None) -> None:
     if error is not None:
-        pull.reply.fail(error)
+        pull.fail(what, error)
         return
-    front, wanted = pull.context.front, pull.wanted._replace(offset=offset)
+    front, wanted = pull.context.front, pull.wanted._replace(offset=what.offset)
     tail = front.waits.tail(wanted.found.hosted) if pull.is_filtered else None
     looked: deque[Looked] | None = None if tail is None else deque(maxlen=TAIL_RECORDS)
     slices = read_messages(wanted, read, front.filtering.left_out, looked)
-    front.filtering.read(offset, slices, partial(_tell, pull, offset, read, looked))
+    front.filtering.read(what.offset, slices, partial(_tell, pull, what, read, looked))
 
 
 def _start(context: RemotingContext, wanted: Wanted) -> int:
@@ -186,18 +208,18 @@ def _start(context: RemotingContext, wanted: Wanted) -> int:
 
 def _tell(
     pull: _Pull,
-    offset: int,
+    what: ToRead,
     read: PartitionRead,
     looked: deque[Looked] | None,
     found: Messages | PlatformError,
 ) -> None:
     if isinstance(found, PlatformError):
-        pull.reply.fail(found)
+        pull.fail(what, found)
         return
     waits, following = pull.context.front.waits, found.next_offset
     tail = waits.tail(pull.wanted.found.hosted)
     if tail is not None and looked is not None:
-        tail.add(offset, looked, following)
+        tail.add(what.offset, looked, following)
     if found.encoded:
         told = _offsets(_start(pull.context, pull.wanted), following, read.stable_offset)
         body = b"".join(found.encoded)
@@ -206,6 +228,7 @@ def _tell(
         pull.wait(following)
     else:
         pull.tell(following)
+    pull.over(what)
 
 
 def _offsets(start: int, following: int, end: int) -> Mapping[str, str]:
