@@ -6,6 +6,7 @@ the start, with most of it left to the page cache, which is what their logs live
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,3 +104,20 @@ def process_cpu_seconds(pid: int) -> float:
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def heap_used_bytes(pid: int) -> int:
+    """Return what a JVM's heap holds after a collection, as its own jcmd tells it."""
+    for command in ("GC.run", "GC.heap_info"):
+        told = subprocess.run(
+            ["jcmd", str(pid), command], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    return used_in(told)
+
+
+def used_in(heap_info: str) -> int:
+    """Return the used bytes that `GC.heap_info` tells; raises ValueError where there are none."""
+    found = re.search(r"^ *garbage-first heap .* used (\d+)K", heap_info, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"no heap in {heap_info[:200]!r}")
+    return int(found[1]) * 1024

@@ -4,6 +4,8 @@ One broker with a name server; or three brokers in controller mode that elect th
 three name servers that hold the controllers. JVM options are those of RocketMQ's page on JVM and
 system settings with the heap sized for the machine; `SETTINGS` says what else differs from the
 defaults, and why. Durability is ASYNC_FLUSH, where the page cache answers, or SYNC_FLUSH.
+With `has_grpc` the broker is that of a gRPC proxy in local mode: one process, which answers
+remoting clients as the broker does alone, and spares those of gRPC a second hop.
 """
 
 import json
@@ -31,6 +33,7 @@ NAME_SERVER_HEAP_MIB = 512
 PORTS_PER_BROKER = 4
 """It also listens two below its port, for VIP clients, and on one for its replicas."""
 
+_PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
 _BROKER = "org.apache.rocketmq.broker.BrokerStartup"
 _NAME_SERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _GC = (
@@ -60,24 +63,27 @@ SETTINGS: Mapping[str, str] = {
     "bounded by 32 messages an answer",
     "waitTimeMillsInSendQueue": "5000 instead of 200: it would refuse at full load",
     "diskMaxUsedSpaceRatio": "95: the machine's disk is not its own",
+    "gRPC": "a proxy in local mode, the broker in its process; in rows of messages alone",
+    "enablePropertyFilter": "true in rows of messages: SQL filters",
     "JVM": "the options of its page on JVM and OS settings without AlwaysPreTouch, because start "
     "is measured; heap a sixth of the memory, a twelfth each for three; name server 512 MiB",
 }
 
 
-def why_not() -> str | None:
+def why_not(*, has_grpc: bool = False) -> str | None:
     """Return why RocketMQ can not be run here, or None when it can."""
-    found = jars("rocketmq")
-    if isinstance(found, str):
-        return found
+    for project in ("rocketmq", *(["rocketmq-proxy"] if has_grpc else [])):
+        found = jars(project)
+        if isinstance(found, str):
+            return found
     if shutil.which("javac") is None:
         return "javac is not installed: its client is compiled here, a JRE is not enough"
     return java_servers.why_not()
 
 
-def class_path() -> str:
+def class_path(project: str = "rocketmq") -> str:
     """Return RocketMQ's jars as Java wants them."""
-    found = jars("rocketmq")
+    found = jars(project)
     assert not isinstance(found, str), found
     return ":".join(str(jar) for jar in found)
 
@@ -112,14 +118,16 @@ def described() -> dict[str, str]:
 class RocketCluster:
     """One broker, or three of which one is elected master, with their name servers."""
 
-    def __init__(self, *, nodes: int = 1, is_synced: bool = False) -> None:
+    def __init__(self, *, nodes: int = 1, is_synced: bool = False, has_grpc: bool = False) -> None:
         """With `is_synced` a record is on the disk of every replica before it is acknowledged."""
+        assert nodes == 1 or not has_grpc, "a proxy in local mode has one broker"
         self.heap_mib = heap_mib(nodes, most_mib=HEAP_MIB_MAX)
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-rocketmq-"))
         ids = range(1, nodes + 1)
         self._name_ports = {one: free_port() for one in ids}
         self._controller_ports = {one: free_port() for one in ids} if nodes > 1 else {}
         self.ports = {one: free_port(PORTS_PER_BROKER) + 2 for one in ids}
+        self.grpc_port = free_port() if has_grpc else 0
         self.name_servers = {one: self._name_server(one) for one in ids}
         self.brokers = {one: self._broker(one, is_synced=is_synced) for one in ids}
 
@@ -240,10 +248,37 @@ class RocketCluster:
                 "minInSyncReplicas": 2,
                 "totalReplicas": len(self.ports),
             }
-        return self._process(f"broker-{number}", _BROKER, settings, self.heap_mib)
+        if not self.grpc_port:
+            return self._process(f"broker-{number}", _BROKER, settings, self.heap_mib)
+        return self._proxy(number, settings)
+
+    def _proxy(self, number: int, settings: dict[str, object]) -> JavaServer:
+        """A broker with the proxy for gRPC in one process."""
+        name = f"broker-{number}"
+        file = self._directory / "proxy.json"
+        own = {
+            "rocketMQClusterName": CLUSTER,
+            "namesrvAddr": self.bootstrap,
+            "localServeAddr": "127.0.0.1",
+            "grpcServerPort": self.grpc_port,
+            "remotingListenPort": free_port(),
+        }
+        file.write_text(json.dumps(own), encoding="utf-8")
+        settings["enablePropertyFilter"] = "true"
+        broker = self._process(name, _PROXY, settings, self.heap_mib, project="rocketmq-proxy")
+        conf = broker.command.pop()  # the settings of the broker, which are not the proxy's
+        del broker.command[-1]
+        broker.command += ["-pm", "local", "-pc", str(file), "-bc", conf]
+        return broker
 
     def _process(
-        self, name: str, main: str, settings: Mapping[str, object], heap: int
+        self,
+        name: str,
+        main: str,
+        settings: Mapping[str, object],
+        heap: int,
+        *,
+        project: str = "rocketmq",
     ) -> JavaServer:
         own = self._directory / name
         own.mkdir()
@@ -251,7 +286,7 @@ class RocketCluster:
         lines = [f"{key}={value}" for key, value in settings.items()]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         size = (f"-Xms{heap}m", f"-Xmx{heap}m", f"-Xmn{heap // 2}m")
-        command = ["java", *size, *_GC, f"-Duser.home={own}", "-cp", class_path()]
+        command = ["java", *size, *_GC, f"-Duser.home={own}", "-cp", class_path(project)]
         home = {"ROCKETMQ_HOME": str(own)}
         return JavaServer([*command, main, "-c", str(file)], own / "out.log", home)
 

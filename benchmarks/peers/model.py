@@ -28,6 +28,8 @@ class Spec:
     durable_in: str = PAGE_CACHE
     has_tls: bool = False
     """Whether it has a listener with TLS beside the plain one."""
+    has_messages: bool = False
+    """Whether it listens to RocketMQ's clients of both protocols, remoting and gRPC."""
 
     @property
     def label(self) -> str:
@@ -49,6 +51,9 @@ class Scale:
     ten_thousand: int = 10_000
     connections: int = 5_000
     spark_records: int = 1_000_000
+    messages: int = 40_000
+    """As many as the slowest of the compared takes within a part of a minute."""
+    subscribers: int = 1_000
     is_smoke: bool = False
 
     def of(self, share: float) -> "Scale":
@@ -67,6 +72,8 @@ SMOKE = Scale(
     ten_thousand=50,
     connections=50,
     spark_records=2_000,
+    messages=400,
+    subscribers=20,
     is_smoke=True,
 )
 

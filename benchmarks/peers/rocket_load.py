@@ -6,27 +6,21 @@ same methods as `KafkaLoad`; its clock is the one this process measures by.
 """
 
 import contextlib
-import functools
 import itertools
-import json
-import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from benchmarks.parts import rocketmq
 from benchmarks.parts.broker import Broker
-from benchmarks.parts.native import SOURCES, LoadFailed
+from benchmarks.parts.native import LoadFailed
 from benchmarks.peers.failover import ACKS_BEFORE, FAILOVER_SECONDS_MAX
+from benchmarks.peers.java_client import JavaClient
 from benchmarks.peers.model import CanNotRun
 
-ANSWER_SECONDS = 300.0
 PARTITIONS_PER_TOPIC = 1_000
-_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-Duser.language=en", "-Duser.country=US")
+HEAP_MIB = 1_024
 
 _numbers = itertools.count()
 
@@ -35,48 +29,21 @@ class RocketLoad:
     """What can be done to a RocketMQ cluster; the client starts with the first command."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._client: JavaClient | None = None
 
     def command(self, bootstrap: str, *words: object) -> dict[str, Any]:
         """Send one command and return its answer. Raises LoadFailed."""
-        process = self._client(bootstrap)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        timer = threading.Timer(ANSWER_SECONDS, process.kill)
-        timer.start()
-        try:
-            process.stdin.write(" ".join(str(word) for word in words) + "\n")
-            process.stdin.flush()
-            answers = (line[1:] for line in process.stdout if line.startswith("@"))
-            found: dict[str, Any] = json.loads(next(answers, '{"error": "the client ended"}'))
-        except BrokenPipeError as error:
-            raise LoadFailed(f"{words}: the client is gone") from error
-        finally:
-            timer.cancel()
-        if "error" in found:
-            raise LoadFailed(f"{' '.join(map(str, words))}: {found['error']}")
-        return found
+        if self._client is None:
+            arguments = (bootstrap, rocketmq.CLUSTER)
+            sources = ("RocketLoad.java",)
+            self._client = JavaClient(sources, rocketmq.class_path(), arguments, heap_mib=HEAP_MIB)
+        return self._client.command(*words)
 
     def close(self) -> None:
         """End the client."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def _client(self, bootstrap: str) -> "subprocess.Popen[str]":
-        if self._process is None:
-            home = str(compiled())
-            class_path = f"{home}:{rocketmq.class_path()}"
-            command = ["java", *_JVM, f"-Duser.home={home}", "-cp", class_path, "RocketLoad"]
-            self._process = subprocess.Popen(
-                [*command, bootstrap, rocketmq.CLUSTER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        return self._process
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def await_whole(self, bootstrap: str, brokers: int, controller: str) -> None:
         """Wait until so many brokers are registered, one is master, and all are in its set."""
@@ -187,19 +154,3 @@ class RocketWriter:
     ) -> None:
         with contextlib.suppress(LoadFailed):
             self._load.command(self._bootstrap, "stop")
-
-
-@functools.cache
-def compiled() -> Path:
-    """Compile the client; returns the directory of its classes."""
-    holder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
-    _KEEP.append(holder)
-    command = ["javac", "-proc:none", "-d", holder.name, "-cp", rocketmq.class_path()]
-    command.append(str(SOURCES / "RocketLoad.java"))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode != 0:
-        raise CanNotRun(f"RocketLoad.java does not compile: {done.stderr[-300:]}")
-    return Path(holder.name)
-
-
-_KEEP: list[tempfile.TemporaryDirectory[str]] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.parts import kafka, native, rocketmq
-from benchmarks.parts.java_servers import process_cpu_seconds
+from benchmarks.parts.java_servers import heap_used_bytes, process_cpu_seconds
 from benchmarks.parts.nodes import ANY_LOAD
 from benchmarks.parts.nodes import FSYNC as NODE_FSYNC
 from benchmarks.parts.nodes import PAGE_CACHE as NODE_PAGE_CACHE
@@ -47,6 +47,7 @@ PENSTOCK_SETTINGS: Mapping[str, str] = {
     "controller.partitions_per_broker_max": "100000: the failover rows want 30,000",
     "log.segment_bytes": "default with one node, 32 MiB with three: nine logs on one disk",
     "security": "rows of TLS: a listener with a P-256 key beside the plain one",
+    "remoting.port, grpc.port": "set in rows of messages alone",
     "three nodes": "a controller in each, replication factor 3, one replica set per node",
 }
 
@@ -73,6 +74,16 @@ class Server:
     def data(self) -> list[Path]:
         """Directories that hold its logs."""
         raise NotImplementedError
+
+    @property
+    def remoting(self) -> str:
+        """What RocketMQ's remoting clients are given to find it. Raises CanNotRun."""
+        raise CanNotRun(f"{self.spec.label} does not listen to remoting clients")
+
+    @property
+    def grpc(self) -> str:
+        """What RocketMQ's gRPC clients are given to find it. Raises CanNotRun."""
+        raise CanNotRun(f"{self.spec.label} does not listen to gRPC clients")
 
     def start(self) -> float:
         """Start it; returns the seconds to its first answer."""
@@ -109,6 +120,10 @@ class Server:
     def memory_bytes(self) -> int:
         """Return the private memory of all its processes."""
         return sum(private_bytes(pid) for pid in self.pids())
+
+    def live_bytes(self) -> int:
+        """Return what it holds in memory now, without what only waits to be given back."""
+        return self.memory_bytes()
 
     def warm_up(self, scale: Scale) -> None:
         """Touch memory and files, and let compilers see every path: batches, reads, one record."""
@@ -155,6 +170,10 @@ class PenstockServer(Server):
         if spec.has_tls:
             self._tls, self._tls_port = TlsFiles(self._directory), free_port()
             settings |= penstock_listener(self._tls, self._tls_port)
+        self._message_ports = (free_port(), free_port()) if spec.has_messages else ()
+        if spec.has_messages:
+            remoting, grpc = self._message_ports
+            settings |= {"remoting": {"port": remoting}, "grpc": {"port": grpc}}
         self.cluster: ClusterProcess | None = None
         if spec.nodes == 1:
             self.nodes = [NodeProcess(self._directory, settings=settings)]
@@ -165,6 +184,14 @@ class PenstockServer(Server):
     @property
     def bootstrap(self) -> str:
         return ",".join(node.bootstrap for node in self.nodes)
+
+    @property
+    def remoting(self) -> str:
+        return f"127.0.0.1:{self._message_ports[0]}" if self._message_ports else super().remoting
+
+    @property
+    def grpc(self) -> str:
+        return f"127.0.0.1:{self._message_ports[1]}" if self._message_ports else super().grpc
 
     @property
     def data(self) -> list[Path]:
@@ -253,11 +280,28 @@ class RocketServer(Server):
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec, RocketLoad())
-        self._cluster = rocketmq.RocketCluster(nodes=spec.nodes, is_synced=spec.durable_in == FSYNC)
+        self._cluster = rocketmq.RocketCluster(
+            nodes=spec.nodes,
+            is_synced=spec.durable_in == FSYNC,
+            has_grpc=spec.has_messages,
+        )
 
     @property
     def bootstrap(self) -> str:
         return self._cluster.bootstrap
+
+    @property
+    def remoting(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def grpc(self) -> str:
+        port = self._cluster.grpc_port
+        return f"127.0.0.1:{port}" if port else super().grpc
+
+    def live_bytes(self) -> int:
+        """Its heap is there from the start: what counts is what it holds after a collection."""
+        return sum(heap_used_bytes(pid) for pid in self.pids())
 
     @property
     def data(self) -> list[Path]:
@@ -332,7 +376,9 @@ def why_not(spec: Spec) -> str | None:
         return native.why_not() or kafka.why_not()
     if spec.product not in _SERVERS:
         return f"{spec.product} is no server that can be started here"
-    return rocketmq.why_not() if spec.product == "rocketmq" else native.why_not()
+    if spec.product == "rocketmq":
+        return rocketmq.why_not(has_grpc=spec.has_messages)
+    return native.why_not()
 
 
 def settings_of(spec: Spec) -> Mapping[str, str]:

@@ -13,6 +13,7 @@
     asker       producers of transactions
     compiled    expressions by which messages are filtered
     filtering   reads that take more than a turn, and what they have left out
+    waits       pulls that wait for what their filters want
     unpacking   whose turn it is to have many messages, compressed ones or a long heartbeat read
     rates       messages a second, in and out
     configs     the node's settings, as clients are told them
@@ -28,6 +29,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
@@ -40,6 +42,7 @@ from penstock.configs.entry import ConfigEntry
 from penstock.remoting.config import DELAY_MS_MAX, INDEX_BYTES
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.filtering import Filtering
+from penstock.remoting.filters.waiting import Waits
 from penstock.remoting.finding.naming import NAMING
 from penstock.remoting.halves.checking import RemotingAsker
 from penstock.remoting.halves.producers import PRODUCER_BYTES
@@ -108,6 +111,8 @@ class RemotingFront:
         self.held = HeldRequests(broker.scheduler)
         self.compiled = CompiledExpressions()
         self.filtering = Filtering(broker.turns, spawn)
+        wake = partial(broker.wakes.begin, is_changed=False)
+        self.waits = Waits(broker.scheduler, wake, self.filtering.left_out)
         self.unpacking = LookUps(broker.scheduler, broker.clock)
         self.requests: Counter[int] = Counter()
         """Requests by code, `OTHER` for those that are not supported."""
@@ -146,6 +151,7 @@ class RemotingFront:
         """Approximate bytes that clients pin beside their connections."""
         producers = self.asker.producers.count * PRODUCER_BYTES
         of_groups = self.members.bytes_now + producers + self.compiled.bytes_now
+        of_groups += self.waits.bytes_now
         return self.held.bytes_now + of_groups + self.locks.count * LOCK_BYTES
 
     def use_memory(self, bytes_max: int) -> None:

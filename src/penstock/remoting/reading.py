@@ -10,7 +10,7 @@ found none says how far it has come, and the next goes on there.
 Source: ours, docs/adr/0122 and docs/adr/0133.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from penstock.record.committed import Aborted, committed_pieces
 from penstock.record.read import DecodedRecord, iter_batches, iter_records, run_end
 from penstock.remoting.filters.filtering import Messages
 from penstock.remoting.filters.verdicts import MessageFilter, Verdict
+from penstock.remoting.filters.waiting import Looked
 from penstock.remoting.gate import Found
 from penstock.remoting.ids import derived_id, locator_of
 from penstock.remoting.mapping import Mapped, to_message
@@ -54,11 +55,15 @@ class Wanted(NamedTuple):
 
 
 def read_messages(
-    wanted: Wanted, read: "PartitionRead", left_out: Counter[Verdict]
+    wanted: Wanted,
+    read: "PartitionRead",
+    left_out: Counter[Verdict],
+    looked: deque[Looked] | None = None,
 ) -> Iterator[Messages]:
     """Yield after each slice what was found so far; the last one is marked.
 
-    What the filter does not want is counted in `left_out`. Raises RecordError kinds.
+    What the filter does not want is counted in `left_out`; the last records that it has looked at
+    are in `looked`, for others who wait. Raises RecordError kinds.
     """
     encoded: list[bytes] = []
     left, work, following = ANSWER_BYTES_MAX, 0, wanted.offset
@@ -78,6 +83,8 @@ def read_messages(
         work += _work(record, each)
         following = record.offset + 1
         mapped = _mapped(wanted, record)
+        if looked is not None:
+            looked.append(Looked(record.offset, mapped.properties))
         verdict = judge(mapped.properties)
         if verdict is not Verdict.WANTED:
             left_out[verdict] += 1

@@ -2,7 +2,8 @@
 
     records      SUCCESS, the messages, and the offset for the next pull
     none         PULL_NOT_FOUND, after the wait
-    none wanted  PULL_RETRY_IMMEDIATELY: the filter wants nothing of what was read
+    none wanted  it waits on behind them (filters/waiting.py); PULL_RETRY_IMMEDIATELY in the end,
+                 and where there is more to be read, or it may not wait
     out of range PULL_OFFSET_MOVED, with the nearest offset that there is
 
 What is wanted is said by the pull or by the last heartbeat (filters/wanted.py); without either it
@@ -10,9 +11,10 @@ is refused. Reads to the last stable offset. Source: RocketMQ `PullMessageProces
 `PullMessageResponseHeader`.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
@@ -24,6 +26,13 @@ from penstock.record.excerpt import Part
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.filters.filtering import Messages
+from penstock.remoting.filters.waiting import (
+    TAIL_RECORDS,
+    FilteredWait,
+    Looked,
+    ToRead,
+    WaitingPull,
+)
 from penstock.remoting.filters.wanted import wanted_by
 from penstock.remoting.gate import check, find_topic, led_queue
 from penstock.remoting.later.group_topics import retry_group
@@ -69,66 +78,128 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     if sys_flag & COMMITS and is_here(context.broker, group):
         position = number(command, "commitOffset", 0)
         commit(context.front.desk, group, found.hosted, position, _nothing)
-    key = (topic_name.encode(), found.hosted.partition)
-    part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX)
     most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
     host, is_retry = context.front.own_host(), retry_group(topic_name) is not None
     wanted = Wanted(
         topic_name, found, offset, most, wanted_messages, host, topic.topic_id, is_retry
     )
-    operation = FetchOperation(
-        context.broker,
-        [PartitionRead(part, found.hosted)],
-        min_bytes=1,
-        max_bytes=READ_BYTES_MAX,
-        on_done=partial(_answer, context, wanted, reply),
-        consumer=Consumer(
-            room=context.connection,
-            turn=partial(context.broker.look_ups.ask, context.connection),
-            is_committed=True,
-        ),
-    )
     may_wait = sys_flag & MAY_WAIT and context.front.held.may_wait(context.connection)
     wait_ms = number(command, "suspendTimeoutMillis", 0) if may_wait else 0
-    operation.on_end = reply.end
-    operation.start(min(max(wait_ms, 0), WAIT_MS_MAX))
+    until_ms = context.broker.clock.monotonic_ms() + min(max(wait_ms, 0), WAIT_MS_MAX)
+    pull = _Pull(context, wanted, reply, until_ms)
+    if pull.is_filtered and pull.wait_ms and context.front.waits.knows(found.hosted, offset):
+        pull.wait(offset)
+    else:
+        pull.read(ToRead(offset))
 
 
-def _answer(
-    context: RemotingContext, wanted: Wanted, reply: Reply, reads: list[PartitionRead]
-) -> None:
+class _Pull(NamedTuple):
+    """A pull until it is answered."""
+
+    context: RemotingContext
+    wanted: Wanted
+    reply: Reply
+    until_ms: int
+    """By the monotonic clock: for how long it may wait."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether there may be messages that it does not want."""
+        return self.wanted.filter is not EVERYTHING
+
+    @property
+    def wait_ms(self) -> int:
+        """For how long it may still wait."""
+        return max(0, self.until_ms - self.context.broker.clock.monotonic_ms())
+
+    def read(self, what: ToRead) -> None:
+        """Read that, now or when there is something."""
+        context, hosted = self.context, self.wanted.found.hosted
+        key = (self.wanted.topic.encode(), hosted.partition)
+        most = 1 if what.span == 1 else READ_BYTES_MAX  # a batch is read whole
+        operation = FetchOperation(
+            context.broker,
+            [PartitionRead(WantedPartition(key, max(what.offset, 0), most), hosted)],
+            min_bytes=1,
+            max_bytes=most,
+            on_done=partial(_answer, self, what),
+            consumer=Consumer(
+                room=context.connection,
+                turn=partial(context.broker.look_ups.ask, context.connection),
+                is_committed=True,
+            ),
+        )
+        operation.on_end = partial(self._on_end, what)
+        operation.start(self.wait_ms)
+
+    def _on_end(self, what: ToRead) -> None:
+        """The read is over, and goes on to be an answer where its client is there."""
+        self.reply.end()
+        if self.context.connection.is_closed:
+            self.over(what)
+
+    def over(self, what: ToRead) -> None:
+        """Let others look who wait for what this one reads."""
+        if what.tail is not None:
+            self.context.front.waits.read_over(what.tail)
+
+    def gone(self, what: ToRead) -> None:
+        """Its client has gone meanwhile."""
+        self.reply.end()
+        self.over(what)
+
+    def fail(self, what: ToRead, error: PlatformError) -> None:
+        """Answer with an error."""
+        self.reply.fail(error)
+        self.over(what)
+
+    def wait(self, offset: int) -> None:
+        """Wait behind what it does not want."""
+        wanted, connection = self.wanted, self.context.connection
+        pull = WaitingPull(self.read, self.tell, lambda: connection.is_closed, self.reply.end)
+        waits = self.context.front.waits
+        FilteredWait(waits, wanted.found.hosted, wanted.filter, offset, pull).begin(self.wait_ms)
+
+    def tell(self, offset: int) -> None:
+        """Say that nothing is wanted up to there."""
+        told = _offsets(_start(self.context, self.wanted), offset, offset)
+        if offset > self.wanted.offset:
+            code, remark = ResponseCode.PULL_RETRY_IMMEDIATELY, "no message is wanted"
+        else:
+            code, remark = ResponseCode.PULL_NOT_FOUND, "there is no message yet"
+        self.reply(told, code=code, remark=remark)
+
+
+def _answer(pull: _Pull, what: ToRead, reads: list[PartitionRead]) -> None:
     (read,) = reads
-    error = read.error
+    error, offset = read.error, what.offset
     if isinstance(error, OffsetOutOfRange):
-        start, end = _start(context, wanted), read.high_watermark
-        moved = start if wanted.offset < start else max(end, start)
+        start, end = _start(pull.context, pull.wanted), read.high_watermark
+        moved = start if offset < start else max(end, start)
         told = _offsets(start, moved, end)
-        reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
+        pull.reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
+        pull.over(what)
         return
     if error is not None:
-        reply.fail(error)
+        pull.fail(what, error)
         return
-    reply.begin()
-    most = wanted.messages_max if wanted.filter is EVERYTHING else LOOKED_MAX
-    part = Part(wanted.offset, EXCERPT_BYTES, most)
-    made = partial(_read, context, wanted, reply, read)
-    context.front.desk.excerpts.make(read, part, context.connection, made, reply.end)
+    pull.reply.begin()
+    most = LOOKED_MAX if pull.is_filtered else pull.wanted.messages_max
+    part = Part(offset, EXCERPT_BYTES, what.span or most)
+    made = partial(_read, pull, what, read)
+    context, gone = pull.context, partial(pull.gone, what)
+    context.front.desk.excerpts.make(read, part, context.connection, made, gone)
 
 
-def _read(
-    context: RemotingContext,
-    wanted: Wanted,
-    reply: Reply,
-    read: PartitionRead,
-    error: PlatformError | None,
-) -> None:
+def _read(pull: _Pull, what: ToRead, read: PartitionRead, error: PlatformError | None) -> None:
     if error is not None:
-        reply.fail(error)
+        pull.fail(what, error)
         return
-    filtering = context.front.filtering
-    slices = read_messages(wanted, read, filtering.left_out)
-    bounds = _start(context, wanted), read.stable_offset
-    filtering.read(wanted.offset, slices, partial(_tell, wanted, reply, bounds))
+    front, wanted = pull.context.front, pull.wanted._replace(offset=what.offset)
+    tail = front.waits.tail(wanted.found.hosted) if pull.is_filtered else None
+    looked: deque[Looked] | None = None if tail is None else deque(maxlen=TAIL_RECORDS)
+    slices = read_messages(wanted, read, front.filtering.left_out, looked)
+    front.filtering.read(what.offset, slices, partial(_tell, pull, what, read, looked))
 
 
 def _start(context: RemotingContext, wanted: Wanted) -> int:
@@ -136,20 +207,28 @@ def _start(context: RemotingContext, wanted: Wanted) -> int:
 
 
 def _tell(
-    wanted: Wanted, reply: Reply, bounds: tuple[int, int], found: Messages | PlatformError
+    pull: _Pull,
+    what: ToRead,
+    read: PartitionRead,
+    looked: deque[Looked] | None,
+    found: Messages | PlatformError,
 ) -> None:
-    start, end = bounds
     if isinstance(found, PlatformError):
-        reply.fail(found)
+        pull.fail(what, found)
         return
-    told = _offsets(start, found.next_offset, end)
+    waits, following = pull.context.front.waits, found.next_offset
+    tail = waits.tail(pull.wanted.found.hosted)
+    if tail is not None and looked is not None:
+        tail.add(what.offset, looked, following)
     if found.encoded:
+        told = _offsets(_start(pull.context, pull.wanted), following, read.stable_offset)
         body = b"".join(found.encoded)
-        reply(told, body=body, remark="FOUND", records=len(found.encoded), payload=len(body))
-    elif found.next_offset > wanted.offset:
-        reply(told, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark="no message is wanted")
+        pull.reply(told, body=body, remark="FOUND", records=len(found.encoded), payload=len(body))
+    elif pull.is_filtered and pull.wait_ms and following >= read.stable_offset:
+        pull.wait(following)
     else:
-        reply(told, code=ResponseCode.PULL_NOT_FOUND, remark="there is no message yet")
+        pull.tell(following)
+    pull.over(what)
 
 
 def _offsets(start: int, following: int, end: int) -> Mapping[str, str]:
