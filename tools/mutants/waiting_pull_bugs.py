@@ -119,7 +119,8 @@ MUTANTS = (
         (
             WAITING,
             "        if not wanted:\n            self._offset = self._tail.end\n",
-            "        if not wanted:\n            self._offset = max(self._offset, self._tail.end - 1)\n",
+            "        if not wanted:\n"
+            "            self._offset = max(self._offset, self._tail.end - 1)\n",
         ),
         kind=Kind.RANGE,
         near=NEAR,
