@@ -132,14 +132,14 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
 
 
 @cache
-def _command() -> Callable[..., object]:
+def parser() -> Callable[..., object]:
     """Return the parser of all commands: to make it takes longer than most of them run."""
     return typer.main.get_command(app)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        code = _command()(
+        code = parser()(
             args=None if arguments is None else list(arguments),
             standalone_mode=False,
             prog_name="penstock",
