@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from penstock.raft.ids import RaftIndex
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.checks.raft.disks import RaftDisks, is_unreadable
+from simulator.checks.raft.known import applied_index, voters_of
 from simulator.run.server import Server
 
 
@@ -37,7 +38,7 @@ class KeptEntries:
         if node is None or not node.plane.is_open or not isinstance(node.plane.log, RaftLog):
             return ""
         log = node.plane.log
-        applied = log.status().applied_index
+        applied = applied_index(log)
         term = log.term_at(applied)
         if term is None or log.is_fenced or is_unreadable(server):
             return ""
@@ -54,8 +55,7 @@ class KeptEntries:
         if agreed <= self._checked or log.is_fenced:
             return ""
         first, self._checked = self._checked + 1, agreed
-        status = log.status()
-        voters = frozenset(peer.peer_id for peer in status.peers if peer.is_voter)
+        voters = voters_of(log)
         possible = [some for some in dict.fromkeys((voters, self._voters)) if some]
         self._voters = voters
         by_id = {one.host.process_id: one for one in servers if one.host.is_controller}

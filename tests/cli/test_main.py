@@ -117,14 +117,14 @@ def test_whatever_is_raised_becomes_one_line(capsys, monkeypatch, error, code, l
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(program, "app", fail)
+    monkeypatch.setattr(program, "parser", lambda: fail)
     assert run(capsys, "anything") == (code, "", line)
 
 
 PRINTS_A_ROW = """
 import sys
 from penstock.cli import program
-program.app = lambda **_: print("row")
+program.parser = lambda: lambda **_: print("row")
 sys.exit(program.guarded([]))
 """
 
@@ -266,6 +266,18 @@ def test_a_question_that_is_broken_off_leaves_the_line_at_a_terminal(
     def broken_off(**_):
         raise typer.Abort
 
-    monkeypatch.setattr(program, "app", broken_off)
+    monkeypatch.setattr(program, "parser", lambda: broken_off)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     assert run(capsys, "topic", "delete", "t") == (130, "", told)
+
+
+def test_commands_of_one_process_do_not_see_each_others_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        assert program.guarded(["node", "--config", str(tmp_path / name)]) == program.EXIT_USAGE
+        assert str(tmp_path / name) in capsys.readouterr().err
+    assert program.guarded(["node"]) == program.EXIT_USAGE
+    assert "say which node" in capsys.readouterr().err
+    assert program.guarded(["controller"]) == program.EXIT_USAGE
+    assert "say which controller" in capsys.readouterr().err

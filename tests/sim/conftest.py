@@ -7,8 +7,13 @@ from contextlib import nullcontext
 
 import pytest
 
+from simulator.checks.raft.recount import RaftRecount
 from simulator.trials.group.trials import GroupTrials
+from simulator.trials.metadata import MetadataTrials
+from simulator.trials.operations import DiskTrials
+from simulator.trials.raft_walks import RaftWalks
 from simulator.trials.replicas import ReplicaTrials
+from simulator.trials.shadow_starts import ShadowStarts
 
 
 @pytest.fixture
@@ -29,3 +34,18 @@ def only_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(GroupTrials, "hearing", lambda _: nullcontext())
     monkeypatch.setattr(ReplicaTrials, "look", lambda *_: None)
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch, only_what_happens: None) -> pytest.MonkeyPatch:
+    """Plant a bug that clients are to find, with this, in runs that nothing but them judges.
+
+    Raft's decisions are not counted anew, and nothing is tried on copies: that takes a third of the
+    time of a run, and changes nothing in it.
+    """
+    monkeypatch.setattr(RaftRecount, "at_work", lambda _: nullcontext())
+    monkeypatch.setattr(RaftWalks, "walk", lambda *_: None)
+    monkeypatch.setattr(MetadataTrials, "hearing", lambda _: nullcontext())
+    monkeypatch.setattr(DiskTrials, "watch", lambda *_: None)
+    monkeypatch.setattr(ShadowStarts, "is_due", lambda _: False)
+    return monkeypatch

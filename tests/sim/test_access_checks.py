@@ -44,7 +44,7 @@ def test_administrators_and_users_find_nothing_wrong_while_brokers_die() -> None
     assert found(BROKERS_DIE, seeds=2) == []
 
 
-def test_decisions_that_outlive_a_change_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_decisions_that_outlive_a_change_are_found(planted: MonkeyPatch) -> None:
     change: Any = AclAuthoriser.change
 
     def changed(self: Any, added: object, removed: object) -> None:
@@ -52,32 +52,32 @@ def test_decisions_that_outlive_a_change_are_found(monkeypatch: MonkeyPatch) -> 
         change(self, added, removed)
         self._young, self._old = young, old
 
-    monkeypatch.setattr(AclAuthoriser, "change", changed)
+    planted.setattr(AclAuthoriser, "change", changed)
     assert "of User:access-" in found()[0]
 
 
-def test_a_fetch_that_asks_nobody_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_fetch_that_asks_nobody_is_found(planted: MonkeyPatch) -> None:
     def get(self: Any, key: bytes) -> object:
         return self._context.broker.partitions.by_name.get(key)
 
-    monkeypatch.setattr(_PermittedTopics, "get", get)
+    planted.setattr(_PermittedTopics, "get", get)
     assert any("READ TOPIC" in one or "WRITE TOPIC" in one for one in found())
 
 
-def test_a_proof_that_nobody_checks_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_proof_that_nobody_checks_is_found(planted: MonkeyPatch) -> None:
     def trusts(self: Any, token: bytes) -> bytes:
         del self, token
         return b"v="
 
-    monkeypatch.setattr(ScramServer, "final", trusts)
+    planted.setattr(ScramServer, "final", trusts)
     assert any("is let in" in one for one in found())
 
 
 def test_a_snapshot_without_rules_is_found_once_brokers_have_started_from_it(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
     records = snapshot_config.configuration_records
-    monkeypatch.setattr(
+    planted.setattr(
         snapshot,
         "configuration_records",
         lambda image: [one for one in records(image) if type(one).__name__ != "AclAdded"],

@@ -41,7 +41,7 @@ def test_clients_find_what_they_did_in_the_rows_while_brokers_die() -> None:
     assert found(BROKERS_DIE, seeds=2) == []
 
 
-def test_a_row_that_is_left_out_of_a_fold_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_row_that_is_left_out_of_a_fold_is_found(planted: MonkeyPatch) -> None:
     take = Fold.take
 
     def without_one(self: Fold, wall_ms: int) -> Any:
@@ -50,11 +50,11 @@ def test_a_row_that_is_left_out_of_a_fold_is_found(monkeypatch: MonkeyPatch) -> 
             taken.rows.popitem()
         return taken
 
-    monkeypatch.setattr(Fold, "take", without_one)
+    planted.setattr(Fold, "take", without_one)
     assert any("not written in time" in one for one in found())
 
 
-def test_rows_that_are_kept_beyond_their_fold_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_rows_that_are_kept_beyond_their_fold_are_found(planted: MonkeyPatch) -> None:
     measured: Any = audited.audited
 
     def kept(fold: Any, context: Any, total: Any, api: Any) -> AuditedMeasure:
@@ -62,28 +62,26 @@ def test_rows_that_are_kept_beyond_their_fold_are_found(monkeypatch: MonkeyPatch
         measure._generation = fold.generation
         return measure
 
-    monkeypatch.setattr("penstock.kafka.dispatch.audited", kept)
+    planted.setattr("penstock.kafka.dispatch.audited", kept)
     assert any("not written in time" in one for one in found())
 
 
-def test_requests_of_a_run_that_count_as_one_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_requests_of_a_run_that_count_as_one_are_found(planted: MonkeyPatch) -> None:
     received = AuditedMeasure.received
-    monkeypatch.setattr(
-        AuditedMeasure, "received", lambda self, size, count=1: received(self, size)
-    )
+    planted.setattr(AuditedMeasure, "received", lambda self, size, count=1: received(self, size))
     assert any("requests of" in one for one in found())
 
 
-def test_a_refused_batch_that_counts_as_taken_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_refused_batch_that_counts_as_taken_is_found(planted: MonkeyPatch) -> None:
     def all_good(rows: Any, memory: Any, parts: Any, answers: Any, missing: Any) -> None:
         good = [(*answer[:2], 0, *answer[3:]) for answer in answers]
         count_batches(rows, memory, parts, good, missing)
 
-    monkeypatch.setattr(audited, "count_batches", all_good)
+    planted.setattr(audited, "count_batches", all_good)
     assert any("errors of" in one for one in found())
 
 
-def test_a_row_that_is_lost_while_it_waits_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_row_that_is_lost_while_it_waits_is_found(planted: MonkeyPatch) -> None:
     wait: Any = RowLog.wait
 
     def forgetful(self: RowLog[Any], *rows: Any) -> bool:
@@ -92,15 +90,15 @@ def test_a_row_that_is_lost_while_it_waits_is_found(monkeypatch: MonkeyPatch) ->
             self._waiting.pop()
         return is_kept
 
-    monkeypatch.setattr(RowLog, "wait", forgetful)
+    planted.setattr(RowLog, "wait", forgetful)
     assert any("is missing" in one or "not written" in one for one in found())
 
 
-def test_numbers_that_count_twice_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_numbers_that_count_twice_are_found(planted: MonkeyPatch) -> None:
     def doubled(node: int, began_ms: int, ended_ms: int, key: Any, counts: Any) -> bytes:
         double = Counts()
         double.requests, double.records = 2 * counts.requests, 2 * counts.records
         return encode_row(node, began_ms, ended_ms, key, double)
 
-    monkeypatch.setattr(audit_log, "encode_row", doubled)
+    planted.setattr(audit_log, "encode_row", doubled)
     assert any("were sent" in one for one in found())

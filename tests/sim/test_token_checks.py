@@ -44,12 +44,12 @@ def test_tokens_are_let_in_as_they_should_while_brokers_and_controllers_die() ->
     assert found(ALL_DIE, seeds=2) == []
 
 
-def test_a_token_that_is_never_over_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(DelegationTokenChanged, "is_over", lambda _, __: False)
+def test_a_token_that_is_never_over_is_found(planted: MonkeyPatch) -> None:
+    planted.setattr(DelegationTokenChanged, "is_over", lambda _, __: False)
     assert any("after its end" in one or "over or gone" in one for one in found())
 
 
-def test_a_removed_token_whose_keys_are_kept_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_removed_token_whose_keys_are_kept_is_found(planted: MonkeyPatch) -> None:
     find, known = TokenLogins.find, dict[tuple[int, str, str], TokenLogin]()
 
     def kept(self: TokenLogins, mechanism: str, token_id: str) -> TokenLogin:
@@ -58,33 +58,33 @@ def test_a_removed_token_whose_keys_are_kept_is_found(monkeypatch: MonkeyPatch) 
             known[id(self), mechanism, token_id] = login
         return known.get((id(self), mechanism, token_id), login)
 
-    monkeypatch.setattr(TokenLogins, "find", kept)
+    planted.setattr(TokenLogins, "find", kept)
     assert any("over or gone" in one or "after its end" in one for one in found())
 
 
-def test_a_mechanism_that_knows_no_token_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_mechanism_that_knows_no_token_is_found(planted: MonkeyPatch) -> None:
     find = TokenLogins.find
 
     def forgetful(self: TokenLogins, mechanism: str, token_id: str) -> TokenLogin:
         return find(self, mechanism, token_id if mechanism == "SCRAM-SHA-512" else "")
 
-    monkeypatch.setattr(TokenLogins, "find", forgetful)
+    planted.setattr(TokenLogins, "find", forgetful)
     assert any("is not let in" in one for one in found())
 
 
-def test_a_token_that_may_make_tokens_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_token_that_may_make_tokens_is_found(planted: MonkeyPatch) -> None:
     def secrets(context: Any) -> Any:
         return context.front.token_secrets()
 
-    monkeypatch.setattr(create_delegation_token, "token_secrets", secrets)
+    planted.setattr(create_delegation_token, "token_secrets", secrets)
     assert any("a token makes a token" in one for one in found())
 
 
 def test_a_snapshot_without_tokens_is_found_once_brokers_have_started_from_it(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
     records = snapshot_config.configuration_records
-    monkeypatch.setattr(
+    planted.setattr(
         snapshot,
         "configuration_records",
         lambda image: [one for one in records(image) if "Token" not in type(one).__name__],

@@ -27,6 +27,7 @@ from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Ready, Role, Snapshot
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.checks.raft.disks import CountedDisk, RaftDisks, ServerDisk, is_unreadable
+from simulator.checks.raft.known import applied_index
 from simulator.checks.raft.recounted_log import LogCount
 from simulator.checks.raft.recounted_votes import VoteCount
 from simulator.kernel.process import current_process
@@ -266,7 +267,7 @@ class RaftRecount:
 
             def answered(outcome: Any) -> None:
                 if isinstance(outcome, int):
-                    self._look_at_applied(host, log.status().applied_index, payload)
+                    self._look_at_applied(host, applied_index(log), payload)
                 done(outcome)
 
             propose(log, payload, answered)

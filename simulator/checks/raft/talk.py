@@ -22,6 +22,7 @@ from penstock.raft.messages import AppendEntries, AppendResponse, VoteRequest, V
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.checks.kept_entries import KeptEntries
 from simulator.checks.raft.disks import RaftDisks, is_unreadable, may_hold_anything
+from simulator.checks.raft.known import applied_index, term_of, voters_of
 from simulator.kernel.process import current_process
 from simulator.run.server import Server
 
@@ -89,7 +90,7 @@ class RaftTalk:
         first = self._leaders.setdefault(term, leader.name)
         if first != leader.name:
             self._found(f"{leader.name} leads term {term}, and {first} does")
-        voters = frozenset(peer.peer_id for peer in log.status().peers if peer.is_voter)
+        voters = voters_of(log)
         if voters and voters not in self._voters[-1:]:
             self._voters = [*self._voters[-1:], voters]
         if not is_new:
@@ -122,7 +123,7 @@ class RaftTalk:
             return
         if is_unreadable(member):
             return
-        if message.term < log.status().term:
+        if message.term < term_of(log):
             self._was_equal(member, to, message)
             return
         term = log.term_at(index)
@@ -167,7 +168,7 @@ class RaftTalk:
             agreed, host = self._agreed, current_process().host
 
             def answered(outcome: object) -> None:
-                known = log.status().applied_index
+                known = applied_index(log)
                 if isinstance(outcome, int) and known < agreed:
                     self._found(
                         f"{host} answers a read by entry {known}, and {agreed} was agreed on"

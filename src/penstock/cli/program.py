@@ -13,8 +13,9 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -130,9 +131,15 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
     return _written_out(_run(arguments))
 
 
+@cache
+def parser() -> Callable[..., object]:
+    """Return the parser of all commands: to make it takes longer than most of them run."""
+    return typer.main.get_command(app)
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        code = app(
+        code = parser()(
             args=None if arguments is None else list(arguments),
             standalone_mode=False,
             prog_name="penstock",

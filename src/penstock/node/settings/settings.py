@@ -11,6 +11,7 @@ This is the only place that decides where settings come from; nothing else reads
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -225,6 +226,7 @@ def check_interpreter() -> None:
         )
 
 
+@cache
 def settings_schema() -> Schema:
     """Return the names of all settings: section -> key -> whether it is a list."""
     return {
@@ -251,9 +253,15 @@ def _is_list(hint: object) -> bool:
     return get_origin(hint) in {tuple, list, frozenset}
 
 
+@cache
+def _adapter() -> TypeAdapter[NodeSettings]:
+    """Return what checks all settings; to make it takes longer than to read them."""
+    return TypeAdapter(NodeSettings)
+
+
 def _check(tree: SettingsTree) -> NodeSettings:
     try:
-        return TypeAdapter(NodeSettings).validate_python(tree.values)
+        return _adapter().validate_python(tree.values)
     except ValidationError as error:
         raise ConfigError(_one_line(error, tree)) from error
 
