@@ -167,6 +167,9 @@ class MergePlanner:
 
     def _joint(self, key: TopicPartition, runs: Sequence[Run], local_start: int) -> Run | None:
         """Return the first of the small runs in a row that the local start lies in, or between."""
+        settled = self._settled.get(key)
+        if settled is not None and settled.joint and settled.local_start == local_start:
+            return settled.joint  # what is looked at now may begin behind it
         begun: Run | None = None
         for run in runs:
             if run.entry.batch_bytes >= self._rules.object_bytes // 2:
@@ -175,9 +178,7 @@ class MergePlanner:
                 begun = run
             if begun is not None and run.first_offset <= local_start <= run.end_offset:
                 return begun
-        settled = self._settled.get(key)
-        is_same = settled is not None and settled.local_start == local_start
-        return settled.joint if settled is not None and is_same else None
+        return None
 
     def _find(self, row: Sequence[Run], now_ms: int) -> tuple[Replacement | None, int]:
         """Return the first runs of a row that are to be one; else when there may be some."""
