@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.runtime.io import hdfs_store
+from penstock.runtime.io.hdfs_errors import as_port_has_it
 from penstock.runtime.io.hdfs_store import HdfsSettings, HdfsStore, open_hdfs
-from penstock.tier.errors import StoreCanNot, StoreUnavailable
+from penstock.tier.errors import CredentialsRefused, StoreCanNot, StoreUnavailable
 from penstock.tier.hdfs_place import HdfsPlace
 from tests.tier.modelled_hdfs import ModelledHdfs
 from tests.tier.store_contract import listed, run
@@ -166,3 +167,27 @@ def test_requests_that_are_late_together_turn_to_the_next_name_node_once(
     run(work())
     assert store._name_nodes == ("two:1", "three:1", "one:1")
     assert all(one != other for one, other in pairwise(clients))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('RPCError("java.io.IOException", "it failed")', "IOException: it failed"),
+        ('RPCError("java.io.IOException", "")', "IOException"),
+        ('RPCError("java.io.IOException", "one\\n at java.Two")', "IOException: one"),
+        ('InternalError("it failed")', "InternalError: it failed"),
+        ("NoSASLMechanism", "NoSASLMechanism"),
+        ("UrlParseError(RelativeUrlWithoutBase)", "UrlParseError(RelativeUrlWithoutBase)"),
+        ("the machine went away\nat once", "the machine went away"),
+        ("", ""),
+        ("(none)", "(none)"),
+    ],
+)
+def test_the_reason_says_what_the_library_did(text: str, reason: str) -> None:
+    assert as_port_has_it("name", RuntimeError(text)).reason == reason
+
+
+def test_credentials_that_the_library_refuses_are_known_whatever_it_says_of_them() -> None:
+    error = as_port_has_it("name", RuntimeError('GSSAPIError(GssMajor(3), 7, "expired")'))
+    assert isinstance(error, CredentialsRefused)
+    assert "expired" in str(error)

@@ -144,6 +144,18 @@ def test_runs_are_merged_behind_a_local_start_that_follows_close(step: int) -> N
     assert len(world.manifests[ONE].runs) < 12, "of more than 40"
 
 
+@pytest.mark.parametrize("added", [1, 6])
+def test_runs_in_front_of_the_local_start_are_known_after_another_look(added: int) -> None:
+    world = World([1, 1, 1])
+    world.now_ms, world.local_start = RULES.age_ms, 2 * RECORDS
+    world.settle()
+    world.add(added)
+    world.settle()
+    world.local_start = 3 * RECORDS
+    (one,) = world.planner.plan(world.manifests)
+    assert one.part[1:] == (0, 3 * RECORDS)
+
+
 def test_an_old_row_in_front_is_merged_although_the_local_start_has_moved_behind_it() -> None:
     world = World([1, 1, 1, 6, 1, 1])
     world.local_start = 50

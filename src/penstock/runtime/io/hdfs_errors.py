@@ -72,7 +72,8 @@ def _by_text(name: str, text: str) -> StoreError:
     if found is None:
         return StoreUnavailable(name, _first_line(text))
     kind, told = found[1], _first_line(found[2] or "").partition(_MACHINES)[0]
-    reason = f"{kind}: {told}" if told else kind
+    reason = kind if found.end() == len(text) else _first_line(text)
+    reason = f"{kind}: {told}" if told else reason
     return _kind_of(kind, told)(name, reason)
 
 
