@@ -88,7 +88,7 @@ class S3Server:
         self.process.wait()
 
     def requests(self, operation: str) -> list[str]:
-        """Return the lines of its log about requests of a kind, such as REST.GET.OBJECT."""
+        """Return the lines of its log about requests of a kind, such as s3_GetObject."""
         lines = (self.path / "requests").read_text().splitlines()
         return [line for line in lines if f" {operation} " in line]
 
