@@ -82,6 +82,35 @@ def test_it_is_refused_in_that_turn_where_the_transaction_has_not_its_partition(
     run(story)
 
 
+def test_another_partition_of_the_transaction_does_not_let_it_in() -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        beside = Beside(cluster, await cluster.init())
+        assert await cluster.add(beside.producer) is Code.NONE
+        assert await code_of(beside, beside.send()) is Code.TRANSACTION_ABORTABLE
+        assert beside.end == 0
+
+    run(story)
+
+
+def test_it_is_not_let_in_while_other_partitions_have_to_hear_of_the_end() -> None:
+    """The decision is confirmed, and its partition has the marker."""
+
+    async def story(cluster: TransactionCluster) -> None:
+        beside = Beside(cluster, await cluster.init())
+        await beside.add()
+        assert await cluster.add(beside.producer) is Code.NONE
+        cluster.holds = True
+        assert await cluster.end(beside.producer) is Code.NONE
+        assert cluster.state().is_prepared
+        before = beside.end
+        asked = beside.send()
+        await cluster.settle()
+        assert produced(asked) is None
+        assert beside.end == before
+
+    run(story)
+
+
 def test_a_late_batch_behind_the_marker_is_refused() -> None:
     async def story(cluster: TransactionCluster) -> None:
         beside = Beside(cluster, await cluster.init())
