@@ -74,7 +74,7 @@ def test_another_ids_transaction_is_neither_widened_nor_ended(
     assert told(client, batch_of(pair.theirs), THEIRS) == (Code.NONE, 0)
     mapping = Code.INVALID_PRODUCER_ID_MAPPING
     assert add(client, pair.theirs, {TOPIC: [0]}, MINE) == {mapping}
-    named = {"transactional_id": MINE, "group_id": "g"}
+    named: dict[str, Any] = {"transactional_id": MINE, "group_id": "g"}
     named |= {"producer_id": pair.theirs.producer_id, "producer_epoch": pair.theirs.epoch}
     assert client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, named).error_code == mapping
     assert end(client, pair.theirs, MINE) is mapping

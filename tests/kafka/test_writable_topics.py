@@ -141,6 +141,7 @@ def test_more_topics_than_are_remembered_are_written_to(world: World) -> None:
     world.change([a_rule(name, AclPermission.ALLOW) for name in names], [])
     for _ in range(2):
         assert world.write(*names) == [Code.NONE] * len(names)
+    assert world.write("shut", names[-1]) == [REFUSED, Code.NONE]
     deny = a_rule(names[-1], AclPermission.DENY)
     world.change([deny], [])
     assert world.write(names[0], names[-1]) == [Code.NONE, REFUSED]

@@ -207,11 +207,12 @@ def test_nothing_is_read_from_the_socket_before_what_came_earlier_is_decrypted(
             most = 0
             for number in range(count):
                 await recorder.wait_for(number + 1)
-                server.listener.sweep()
-                most = max(most, server.listener.stats.unfinished_bytes)
+                most = max(most, server.listener._tls.budget.used)
                 recorder.slots[number].send(frame(b"taken"))
             assert recorder.frames == sent
             assert 0 < most <= WINDOW_BYTES + len(sent[0])
+            await server.until(lambda: server.listener._tls.budget.used == 0)
+            assert server.listener.connections
 
     run(scenario(), loop)
 
