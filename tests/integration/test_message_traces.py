@@ -75,10 +75,11 @@ def test_a_trace_outlives_the_master_that_delivered(cluster: ClusterProcess) -> 
     cluster.nodes[master].kill()
     after = cluster.wait_for_leader("orders")
     assert after != master
-    for number in (0, last):
-        assert wait_until(
-            lambda number=number: story(cluster, number, without=master) == done, UNTIL_SECONDS
-        )
+    ends = (0, last)
+    assert wait_until(
+        lambda: [story(cluster, one, without=master) for one in ends] == [done, done],
+        UNTIL_SECONDS,
+    )
     with closing(remote_of(cluster, after)) as remote:
         one = popped(remote, set_name)
         (receipt,) = one.receipts
