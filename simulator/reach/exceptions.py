@@ -22,6 +22,7 @@ _TLS = "of listeners with TLS, which a simulated connection does not carry; test
 _PUSHED = (
     "of metrics that clients push, which no simulated one does; tests/kafka and tests/compat do"
 )
+_TRACED = "of the trace of messages, which is off there; tests/shares and tests/broker have it"
 _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
@@ -60,6 +61,10 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/sasl/doors.py:_by_certificate": _TLS,
     "remoting/signed.py:*": _SIGNED,
     "broker/audit/client_metrics.py:*": _PUSHED,
+    "broker/audit/message_trace.py:*": _TRACED,
+    "shares/updates/tracing.py:[!T]*": _TRACED,
+    "shares/flushing.py:Flushing._events": _TRACED,
+    "shares/ledger.py:Ledger.unwritten": _TRACED,
     "kafka/answers/clients.py:*": _PUSHED,
     "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,

@@ -58,6 +58,7 @@ def test_rows_have_a_bound_of_messages_and_lack_none() -> None:
         offset for piece in found for first, end in piece for offset in range(first, end)
     ] == every
     assert list(pieces([])) == []
+    assert list(pieces([(7, 8)])) == [[(7, 8)]]
     assert list(pieces([(0, OFFSETS_MAX)])) == [[(0, OFFSETS_MAX)]]
 
 

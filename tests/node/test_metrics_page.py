@@ -8,11 +8,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.ports import free_port
+from penstock.broker.audit.message_trace import OFFSETS_MAX
 from penstock.cli.machine.pages import Scraped, merged
+from penstock.finding.traces import OFFSETS_MAX as ROW_OFFSETS_MAX
 from penstock.http.front import Front
 from penstock.http.pages.state import http_metrics
 from penstock.http.tokens import Tokens
 from penstock.protocol.api_keys import ApiKey
+from penstock.shares.state import ShareKey
+from penstock.shares.updates.tracing import Event
 from tests.kafka.test_produce_fetch import batch, create, fetch_fields, produce
 from tests.live_node import LiveNode, running_node
 
@@ -166,6 +170,23 @@ def test_a_restart_shows_what_it_replayed_and_the_topics(tmp_path: Path) -> None
     assert found["penstock_log_recovery_replayed_bytes", (("replica_set", "1"),)] == 0
     # One epoch ends the mastership of the process that is gone, the next begins the new one.
     assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 2
+
+
+def test_rows_of_the_message_trace_are_counted(tmp_path: Path) -> None:
+    with running_node(tmp_path, "broker.message_trace_percent=100") as node:
+        create(node, "traced")
+        topic_id = bytes(node.broker.partitions.by_name[b"traced"].topic_id)
+        trace = node.broker.message_trace
+        assert trace is not None
+        many = Event("done", [(0, OFFSETS_MAX + 5)])
+        node.call(lambda: trace.happened(ShareKey("g", topic_id, 0), [many]))
+        assert node.until(lambda: trace.written and not len(trace))
+        told = samples(node)
+        name = "penstock_message_trace"
+        assert told[f"{name}_rows_written_total", ()] == OFFSETS_MAX // ROW_OFFSETS_MAX
+        assert told[f"{name}_rows_dropped_total", ()] == 0
+        assert told[f"{name}_rows_waiting", ()] == 0
+        assert told[f"{name}_left_out_total", ()] == 5
 
 
 def test_rows_of_the_audit_are_counted(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def test_what_is_popped_and_acknowledged_does_not_come_again(
     popped = pop(remote, topic)
     assert popped.bodies == ["a", "b", "c"]
     assert [one.reconsume_times for one in popped.messages] == [0, 0, 0]
+    regions = [read_properties(one.properties).get("MSG_REGION") for one in popped.messages]
+    assert regions == ["DefaultRegion"] * 3, "clients trace the consumption of no others"
     assert pop(other, topic, pollTime=0).code is ResponseCode.POLLING_TIMEOUT, "invisible"
     for receipt in popped.receipts:
         assert ack(other, topic, receipt).code == ResponseCode.SUCCESS, "from any connection"

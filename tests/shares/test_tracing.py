@@ -14,7 +14,7 @@ from penstock.shares.ledger import NONE_UNWANTED
 from penstock.shares.messages import Told, Unavailable
 from penstock.shares.runs import runs_of
 from penstock.shares.state import ShareKey
-from penstock.shares.tracing import Event, parted
+from penstock.shares.updates.tracing import Event, parted
 from tests.shares.bench import KEY
 from tests.shares.world import LOCK_MS, World
 
@@ -177,6 +177,15 @@ def test_what_a_member_gets_and_does_not_want_is_passed_over_and_not_delivered(
     held.begin(lambda told: held.coordinator.accept(KEY, [(0, handed.nonce)], 100, told))
     end_turn()
     assert heard.taken() == [("done", [(0, 1)], "")]
+
+
+def test_what_was_passed_over_may_be_delivered_after_a_reset(one: World, heard: Heard) -> None:
+    receipts = [(0, one.take(1).nonce)]
+    one.begin(lambda told: one.coordinator.accept(KEY, receipts, 9, told, is_unwanted=True))
+    one.start(0, why=Move.RESET)
+    heard.taken()
+    one.take(1)
+    assert heard.taken() == [("delivered", [(0, 1)], "a")]
 
 
 def test_without_a_trace_nothing_is_noted_of_what_is_passed_over() -> None:

@@ -13,7 +13,7 @@ from penstock.shares.hand_out import HandOut, Wanted
 from penstock.shares.messages import Answer, Described, Unavailable
 from penstock.shares.runs import Run, Runs
 from penstock.shares.state import ShareKey
-from penstock.shares.tracing import Traces
+from penstock.shares.updates.tracing import Traces
 from tests.coordinator.held_journal import HeldJournal
 from tests.groups.world import HandClock
 from tests.shares.bench import KEY, offsets

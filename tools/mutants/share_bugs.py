@@ -57,7 +57,7 @@ MUTANTS = (
           ("shares/table.py", "            self._confirmed(self._shares, part)\n        self._tell_those_who_came_late(None)\n", "            self._confirmed(self._shares, part)\n"),
           kind=Kind.GUARD, near=CONFIRMATION),
     plant("share-copies-before-it-is-confirmed", AREA, "a record is among the dead letters, and may be handed out again",
-          ("shares/flushing.py", "        write = Write(shares, records, found, waiting, self._confirmed)\n", "        for part in found:\n            self._confirmed(shares, part)\n        write = Write(shares, records, found, waiting, lambda *_: None)\n"),
+          ("shares/flushing.py", "        write = Write(shares, records, found, waiting, self._told)\n", "        for part in found:\n            self._confirmed(shares, part)\n        write = Write(shares, records, found, waiting, lambda *_: None)\n"),
           kind=Kind.ORDER, near=ANSWERS),
     plant("share-copies-are-not-asked-for-again", AREA, "what was given up before a failover is never copied, and blocks the window",
           ("shares/rebuild.py", "            share.dying.append(start + place)\n", "            pass\n"),

@@ -50,11 +50,11 @@ from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from penstock.audit.port import Audit
-    from penstock.broker.audit.message_trace import MessageTrace
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.broker.tier.view import TierView
     from penstock.groups.coordinator import GroupCoordinator
+    from penstock.shares.updates.tracing import MessageTraces
     from penstock.telemetry.port import MetricsSink
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Broker:
 
     client_metrics: MetricsSink | None = None
     """What clients push of their own metrics; None while that is off."""
-    message_trace: MessageTrace | None = None
+    message_trace: MessageTraces | None = None
     """What becomes of messages; None while that is off."""
 
     def __init__(

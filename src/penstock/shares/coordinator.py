@@ -50,7 +50,7 @@ from penstock.shares.shard import TOGETHER, ShareShard
 from penstock.shares.state import Moved, Settled, ShareKey
 from penstock.shares.table import Part, Shares
 from penstock.shares.ticks import FIRST_MS, TICK_MS, tick_of, ticks_in
-from penstock.shares.tracing import Traces
+from penstock.shares.updates.tracing import Traces
 from penstock.shares.watchers import Watchers
 
 OFFSETS_OF_A_UNIT = 15

@@ -21,7 +21,7 @@ from penstock.shares.messages import Unavailable
 from penstock.shares.runs import Run, joined
 from penstock.shares.state import ShareKey
 from penstock.shares.table import Part, Shares, Waiting, Write
-from penstock.shares.tracing import Event, Traces, events_of
+from penstock.shares.updates.tracing import Event, Traces, events_of
 
 LETTERS_MAX = 5_000
 """Records that are given up whose copies are asked for with one write."""

@@ -12,7 +12,7 @@ from penstock.shares.ledger import Ledger, Tally
 from penstock.shares.messages import WhyNot
 from penstock.shares.runs import Runs
 from penstock.shares.state import NO_EPOCH, ShareKey
-from penstock.shares.tracing import Event
+from penstock.shares.updates.tracing import Event
 
 Waiting = Callable[[WhyNot | None], None]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.broker.broker import Broker
     from penstock.shares.state import ShareKey
-    from penstock.shares.tracing import Event
+    from penstock.shares.updates.tracing import Event
 
 WAITING_MAX: Final = 10_000
 """Rows that wait to be written: some 5 MB."""

@@ -6,8 +6,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.audit.port import Audit
 from penstock.broker.audit.client_metrics import REQUEST_RESULTS
-from penstock.broker.audit.message_trace import MessageTrace
 from penstock.broker.broker import Broker
+from penstock.shares.updates.tracing import MessageTraces
 from penstock.telemetry.port import MetricsSink
 
 
@@ -50,7 +50,7 @@ def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
     yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)
 
 
-def _message_trace(trace: MessageTrace | None) -> Iterator[Metric]:
+def _message_trace(trace: MessageTraces | None) -> Iterator[Metric]:
     """Yield how many rows of the trace there are, were written, and are missing; 0 while off."""
     written = dropped = left_out = waiting = 0
     if trace is not None:

@@ -50,6 +50,34 @@ class Traces(Protocol):
         """Take events that are confirmed, in their order."""
 
 
+class MessageTraces(Traces, Protocol):
+    """The trace of a node, as those see it who write what waits, and who tell its numbers."""
+
+    left_out: int
+    """Records of events that had too many, since the start."""
+
+    @property
+    def written(self) -> int:
+        """Rows confirmed since the start."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room since the start."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether rows wait and no partition for them is led here."""
+
+    def __len__(self) -> int:
+        """Return how many rows wait."""
+
+    def expire(self, now_ms: int) -> None:
+        """Write some of what waits."""
+
+    def end(self) -> None:
+        """Write what waits, as the process stops."""
+
+
 def events_of(ledger: Ledger, count: int) -> list[Event]:
     """Return what the first `count` updates that the log does not have say.
 
