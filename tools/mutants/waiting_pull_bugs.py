@@ -56,10 +56,10 @@ MUTANTS = (
         near=NEAR,
     ),
     plant(
-        "waiting-last-wanted-message-is-cut-off",
+        "waiting-pull-gets-one-message-at-a-time",
         AREA,
-        "of two wanted messages the second is read by nobody",
-        (WAITING, "wanted[-1] - wanted[0] + 1", "max(1, wanted[-1] - wanted[0])"),
+        "of two messages that are known to be wanted the second needs another pull",
+        (WAITING, "is_one=len(wanted) == 1", "is_one=True"),
         kind=Kind.RANGE,
         near=NEAR,
     ),
@@ -119,8 +119,7 @@ MUTANTS = (
         (
             WAITING,
             "        if not wanted:\n            self._offset = self._tail.end\n",
-            "        if not wanted:\n"
-            "            self._offset = max(self._offset, self._tail.end - 1)\n",
+            "        if not wanted:\n            self._offset = self._tail.first\n",
         ),
         kind=Kind.RANGE,
         near=NEAR,

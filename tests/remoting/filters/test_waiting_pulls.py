@@ -227,6 +227,7 @@ def test_what_is_wanted_is_read_and_not_what_lies_around_it(place: Place) -> Non
     assert answer is not None
     assert (place.found(asked[1]), answer.fields["nextBeginOffset"]) == ([1], "2")
     assert place.found(place.wait("a = 1 or a = 3", 2)) == [3]
+    assert place.found(place.wait("a = 1 or a = 3", 1)) == [1, 3], "all that is known to be wanted"
 
 
 def test_where_too_many_partitions_have_tails_pulls_read_for_themselves(

@@ -21,8 +21,9 @@ pull for what its filter wants.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -109,11 +110,13 @@ class Tail:
             self.bytes_now -= gone.size
             self.first = gone.offset + 1
 
-    def after(self, offset: int) -> Iterable[Looked] | None:
+    def after(self, offset: int) -> list[Looked] | None:
         """Return the records from an offset on; None where it does not know of all of them."""
         if self._of != self._mastership() or not self.first <= offset <= self.end:
             return None
-        return (one for one in self._records if one.offset >= offset)
+        newer = list(takewhile(lambda one: one.offset >= offset, reversed(self._records)))
+        newer.reverse()
+        return newer
 
     def _mastership(self) -> tuple[object, ...]:
         """Records of another one, or of a log that was opened anew, may be others."""
@@ -191,8 +194,8 @@ class ToRead(NamedTuple):
     """What a pull reads that has waited."""
 
     offset: int
-    span: int | None = None
-    """So many offsets have all that is wanted; None: whatever is there."""
+    is_one: bool = False
+    """Whether the message there is all that is known to be wanted; else whatever is there."""
     tail: Tail | None = None
     """Who waits for it as well: `read_over` is to be called in the end."""
 
@@ -249,7 +252,7 @@ class FilteredWait:
             return self._read(ToRead(self._offset))
         wanted, judged = self._look()
         if wanted:
-            return self._read(ToRead(wanted[0], wanted[-1] - wanted[0] + 1))
+            return self._read(ToRead(wanted[0], is_one=len(wanted) == 1))
         if self._offset < end and not self._is_behind():
             return self._read(ToRead(self._offset, tail=self._tail))
         self._hosted.park(self, self._hosted.member.high_watermark(self._hosted.log) or 0)

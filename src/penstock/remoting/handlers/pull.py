@@ -116,7 +116,7 @@ class _Pull(NamedTuple):
         """Read that, now or when there is something."""
         context, hosted = self.context, self.wanted.found.hosted
         key = (self.wanted.topic.encode(), hosted.partition)
-        most = 1 if what.span == 1 else READ_BYTES_MAX  # a batch is read whole
+        most = 1 if what.is_one else READ_BYTES_MAX  # a batch is read whole
         operation = FetchOperation(
             context.broker,
             [PartitionRead(WantedPartition(key, max(what.offset, 0), most), hosted)],
@@ -185,7 +185,7 @@ def _answer(pull: _Pull, what: ToRead, reads: list[PartitionRead]) -> None:
         return
     pull.reply.begin()
     most = LOOKED_MAX if pull.is_filtered else pull.wanted.messages_max
-    part = Part(offset, EXCERPT_BYTES, what.span or most)
+    part = Part(offset, EXCERPT_BYTES, 1 if what.is_one else most)
     made = partial(_read, pull, what, read)
     context, gone = pull.context, partial(pull.gone, what)
     context.front.desk.excerpts.make(read, part, context.connection, made, gone)
