@@ -22,6 +22,7 @@ _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
+_HELD_BACK = "of a gRPC client above its quota, which no simulated one has; tests/grpc has them"
 _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
 _SIGNED_CALLS = "of gRPC clients that sign, which no simulated one does; tests/grpc has them"
 _OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
@@ -57,6 +58,10 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
     "grpc/signed.py:*": _SIGNED_CALLS,
+    "grpc/client.py:GrpcClient.mute": _HELD_BACK,
+    "grpc/transport.py:GrpcConnection.mute": _HELD_BACK,
+    "grpc/transport.py:GrpcConnection._unmute": _HELD_BACK,
+    "grpc/consuming/attempts.py:Attempts.__len__": _LOOKED_AT,
     "remoting/handlers/admin/*": _OPERATORS,
     "remoting/operating/arrivals.py:Arrivals.wait_for*": _OPERATORS,
     "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from penstock.grpc.methods import change_invisible, recall_message, send_message
+from penstock.grpc.consuming.claims import say
+from penstock.grpc.methods import send_message
 from penstock.grpc.producing.delays import delivery_ms
 from penstock.grpc.statuses import MessageType
 from penstock.remoting.pop import beginning
 from penstock.remoting.pop.saying import tell_shares
+from penstock.remoting.recall.asking import RecallDesk
 from penstock.shares.answers import Say
 from simulator.clients.grpc import consumer, producer
 from simulator.run.one_run import run_plan
@@ -50,12 +52,10 @@ def test_what_is_acknowledged_and_given_back_is_found(monkeypatch: MonkeyPatch) 
 
 
 def test_what_is_forwarded_and_lost_is_found(monkeypatch: MonkeyPatch) -> None:
-    say = change_invisible.say
-
     def accepted(call: Any, claim: Any, what: Say, *rest: Any) -> None:
         say(call, claim, Say.ACCEPT if what is Say.REJECT else what, *rest)
 
-    monkeypatch.setattr(change_invisible, "say", accepted)
+    monkeypatch.setattr("penstock.grpc.methods.change_invisible.say", accepted)
     monkeypatch.setattr(consumer, "WEIGHTS", (4, 4, 0, 0, 0, 4, 0))
     assert is_found("is no dead letter")
 
@@ -72,7 +72,7 @@ def test_a_recall_without_an_effect_is_found(monkeypatch: MonkeyPatch) -> None:
     async def ignored(*_: Any) -> None:
         pass
 
-    monkeypatch.setattr(recall_message.RecallDesk, "recall", ignored)
+    monkeypatch.setattr(RecallDesk, "recall", ignored)
     monkeypatch.setattr(producer, "WEIGHTS", (1, 0, 0, 4))
     assert is_found("was recalled, and is there")
 
