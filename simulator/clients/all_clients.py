@@ -17,6 +17,7 @@ from simulator.clients.audited.reader import RowReader
 from simulator.clients.audited.visitor import Visitor
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
+from simulator.clients.grpc.cast import GrpcCast
 from simulator.clients.inquirer import Inquirer
 from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
@@ -68,6 +69,7 @@ class Clients:
         self.sharers = Sharers(simulation, self.world, shape.sharers)
         self.streams: Application | None = None
         self.remoting: RemotingCast | None = None
+        self.grpc: GrpcCast | None = None
         self.keyed: KeyedWriter | None = None
         self.auditor: Auditor | None = None
         self.token_holders: list[TokenHolder] = []
@@ -176,6 +178,9 @@ class Clients:
         if self._shape.remoting:
             self.remoting = RemotingCast(self._simulation, self.world, self._shape.remoting)
             self._writers += self.remoting.start(self._start)
+        if self._shape.grpc:
+            self.grpc = GrpcCast(self._simulation, self.world, self._shape.grpc)
+            self._writers += self.grpc.start(self._start)
         if self._shape.audited:
             self._start_audited()
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from penstock.controller.topic_config.local import LOCAL_BYTES, REMOTE
 from penstock.protocol.api_keys import ApiKey
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.history import Poll, Send
-from simulator.run.topology import KAFKA_PORT, REMOTING_PORT, TOPIC
+from simulator.run.topology import GRPC_PORT, KAFKA_PORT, REMOTING_PORT, TOPIC
 
 METADATA_VERSION = 9
 PAUSE_SECONDS = (0.02, 0.15)
@@ -19,6 +19,12 @@ NO_LEADER = -1
 
 Step = Callable[[], Awaitable[None]]
 """What an operator does next. May raise LinkFailed."""
+
+
+class Draws(Protocol):
+    """Where clients have their randomness from."""
+
+    def random(self, name: str, /) -> Random: ...
 
 
 class Refusal(NamedTuple):
@@ -40,6 +46,8 @@ class ClientWorld:
     """Where Kafka clients reach hosts; else by their name, at the port of the simulation."""
     remoting: tuple[str, ...] = ()
     """Where remoting clients reach brokers; empty: likewise."""
+    grpc: tuple[str, ...] = ()
+    """Where gRPC clients do."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """Settings of topics whose records may be in the object store alone."""
     is_stopping: bool = False
@@ -55,6 +63,11 @@ class ClientWorld:
     def remoting_addresses(self) -> tuple[str, ...]:
         """Where remoting clients reach brokers."""
         return self.remoting or tuple(f"{host}:{REMOTING_PORT}" for host in self.brokers.values())
+
+    @property
+    def grpc_addresses(self) -> tuple[str, ...]:
+        """Where gRPC clients reach brokers."""
+        return self.grpc or tuple(f"{host}:{GRPC_PORT}" for host in self.brokers.values())
 
     def refuse(self, text: str, told_by: str = "") -> None:
         """Note an answer that may not be given, and which host gave it just now."""

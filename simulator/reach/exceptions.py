@@ -8,10 +8,6 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_IN_ORDER = (
-    "of groups in order, of which no simulated one is; tests/shares and tests/grpc have them"
-)
-_OF_GRPC = "of gRPC clients, of which none is simulated; tests/remoting and tests/grpc have it"
 _LOST_HAND_OUT = "of an answer to a hand-out that was lost with its master; tests/shares has it"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
@@ -27,8 +23,9 @@ _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
 _SIGNED = "of listeners whose clients sign; tests/remoting/test_signed.py has it"
+_HELD_BACK = "of a gRPC client above its quota, which no simulated one has; tests/grpc has them"
 _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/spark has it"
-_SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
+_SIGNED_CALLS = "of gRPC clients that sign, which no simulated one does; tests/grpc has them"
 _OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
 _HEAVY = "for requests of a size that simulated clients do not send; tests/remoting sends them"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
@@ -69,6 +66,11 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
+    "grpc/signed.py:*": _SIGNED_CALLS,
+    "grpc/client.py:GrpcClient.mute": _HELD_BACK,
+    "grpc/transport.py:GrpcConnection.mute": _HELD_BACK,
+    "grpc/transport.py:GrpcConnection._unmute": _HELD_BACK,
+    "grpc/consuming/attempts.py:Attempts.__len__": _LOOKED_AT,
     "remoting/handlers/admin/*": _OPERATORS,
     "remoting/operating/arrivals.py:Arrivals.wait_for*": _OPERATORS,
     "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,
@@ -83,9 +85,6 @@ EXCEPTIONS: dict[str, str] = {
     "broker/coordinators/positions.py:GroupPositions.delete": _OPERATORS,
     "broker/coordinators/positions.py:GroupPositions.answer_all": _OPERATORS,
     "broker/coordinators/positions.py:GroupPositions.answer_deletion": _OPERATORS,
-    "remoting/halves/halves.py:Halves.transaction_id": _OF_GRPC,
-    "remoting/recall/asking.py:*": _OF_GRPC,
-    "remoting/pop/records.py:*hash*": _IN_ORDER,
     "remoting/excerpts.py:Excerpts._begin*": _HEAVY,
     "remoting/excerpts.py:Excerpts.make.*": _HEAVY,
     "remoting/handlers/assignments.py:_tell_many": _HEAVY,
@@ -111,13 +110,6 @@ EXCEPTIONS: dict[str, str] = {
     "transactions/coordinator.py:TransactionCoordinator._mark": _ALONE,
     "transactions/duties.py:Duties.taken_up": _ALONE,
     "shares/answers.py:_is_unknown": _LOST_HAND_OUT,
-    "shares/cells.py:Chunk.order": _IN_ORDER,
-    "shares/coordinator.py:ShareCoordinator.absent": _IN_ORDER,
-    "shares/hand_out.py:_scan": _IN_ORDER,
-    "shares/keys.py:Chains.a*": _IN_ORDER,
-    "shares/records.py:_*_scanned": _IN_ORDER,
-    "shares/share.py:Share._scanned": _IN_ORDER,
-    "shares/share.py:Share._free_next": _IN_ORDER,
     "shares/share.py:Share.is_of_this_tenure": _LOST_HAND_OUT,
     "broker/fetch/read_ahead.py:ReadAhead.kept_bytes": _LOOKED_AT,
     "broker/look_ups.py:LookUps.waiting": _LOOKED_AT,

@@ -37,6 +37,7 @@ FLOORS: dict[str, Floor] = {
     "frames": Floor(96),
     "access": Floor(95),
     "remoting": Floor(88, "most of SQL-92; tests/remoting and tests/compat judge expressions"),
+    "grpc": Floor(90),
     "replica": Floor(92),
     "runtime": Floor(90),
     COORDINATOR: Floor(92),

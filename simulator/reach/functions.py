@@ -12,10 +12,10 @@ from pathlib import Path
 ROOMS = (
     "replication", "raft", "storage", "controller", "coordinator", "groups", "assignors",
     "transactions", "shares", "broker", "kafka", "frames", "replica", "runtime",
-    "access", "remoting",
+    "access", "remoting", "grpc",
 )  # fmt: skip
 """Whose reach is told."""
-MARKED = (*ROOMS, "base", "configs", "record", "net", "node")
+MARKED = (*ROOMS, "base", "configs", "record", "net", "node", "http2", "protobuf")
 """Whose calls are known: whoever plants a bug asks whether a run comes to it."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

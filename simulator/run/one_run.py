@@ -14,7 +14,7 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -33,7 +33,10 @@ from simulator.checks.remains import Remains
 from simulator.checks.tier.at_rest import TierAtRest
 from simulator.checks.tier.promises import TierPromises
 from simulator.clients.all_clients import Clients
+from simulator.clients.grpc.cast import GrpcCast
+from simulator.clients.grpc.soon import renewed_soon
 from simulator.clients.keyed import TOPIC as KEYED_TOPIC
+from simulator.clients.remoting.cast import RemotingCast
 from simulator.clients.shares.sharers import LOCK_MS
 from simulator.clients.world import now_ns
 from simulator.faults.doing import Faults, Heal
@@ -62,6 +65,8 @@ LIVENESS_SECONDS = 20.0
 """After everything is healed: until all is answered, all is read, all replicas are equal."""
 REMOTING_SECONDS = 10.0
 """More, for what is delayed, or asked for by its master alone."""
+GRPC_SECONDS = 20.0
+"""And for what nobody else gets for ten seconds."""
 IN_STEP_SECONDS = 5.0
 """After an operator's wish on a sound cluster."""
 WISH_SECONDS = 0.3
@@ -135,7 +140,7 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
             garbled = run.cluster.garbled.at_work()
             stale = run.cluster.stale.at_work(run.invariants.tell)
             hearing = run.invariants.hearing(run.cluster.servers), run.tier.hearing()
-            with garbled, stale, hearing[0], hearing[1]:
+            with garbled, stale, hearing[0], hearing[1], renewed_soon():
                 await run.whole(schedule)
 
         try:
@@ -270,9 +275,9 @@ class Run:
         await self._see_done("decided", clients.transactions_behind, deadline_s)
         await self._see_done("settled", clients.sharers.behind, deadline_s + self._walls_apart_s())
         await self._see_done("assigned", clients.tasks_behind, deadline_s)
-        if clients.remoting is not None:
-            later_s = deadline_s + self._walls_apart_s() + REMOTING_SECONDS
-            await self._see_done("settled", clients.remoting.behind, later_s)
+        for cast, more_s in self._rocketmq():
+            later_s = deadline_s + self._walls_apart_s() + more_s
+            await self._see_done("settled", cast.behind, later_s)
         await self._see_done("known", clients.access_behind, deadline_s)
         await self._see_done("written", self._audit_behind, deadline_s)
         newer = self.faults.newer
@@ -295,6 +300,13 @@ class Run:
             self._found(["the final reader does not come to the end"])
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
+
+    def _rocketmq(self) -> Iterator[tuple[RemotingCast | GrpcCast, float]]:
+        """Yield RocketMQ's clients, and how much longer it may take until all is settled."""
+        if self.clients.remoting is not None:
+            yield self.clients.remoting, REMOTING_SECONDS
+        if self.clients.grpc is not None:
+            yield self.clients.grpc, GRPC_SECONDS
 
     async def _see_done(
         self, what: str, behind: Callable[[], Iterable[str]], deadline_s: float
@@ -440,9 +452,9 @@ class Run:
         result.findings += self.clients.judge_transactions(is_read=is_read)
         result.findings += self.clients.sharers.judge()
         result.findings += self.clients.judge_tasks()
-        if self.clients.remoting is not None:
+        for cast, _ in self._rocketmq():
             apart_ms = math.ceil(self._walls_apart_s() * 1_000)
-            result.findings += self.clients.remoting.judge(Clock(WALL_START_MS, apart_ms))
+            result.findings += cast.judge(Clock(WALL_START_MS, apart_ms))
         result.findings += [] if self.clients.rows is None else self.clients.rows.judge()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")

@@ -232,6 +232,8 @@ class Shape:
     have no audit. See clients/audited."""
     remoting: int = 0
     """So many RocketMQ clients of each kind, see clients/remoting; 0: nodes have no such port."""
+    grpc: int = 0
+    """So many RocketMQ clients of each kind over gRPC, see clients/grpc; 0: likewise."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 

@@ -14,6 +14,8 @@ from penstock.broker.config import BrokerConfig, SlaveReads
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
+from penstock.grpc.config import LISTENER_NAME as GRPC
+from penstock.grpc.config import GrpcConfig
 from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
@@ -36,6 +38,8 @@ SECURE_PORT = 9095
 SECURE = "secure"
 REMOTING_PORT = 9096
 """Of RocketMQ's clients, which are not asked who they are."""
+GRPC_PORT = 9097
+"""Of its gRPC clients, likewise."""
 CHECK_MS = 1_000
 """After how long producers are asked about a half message, and asked again."""
 CHECKS_MAX = 3
@@ -166,6 +170,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         shares=_shares(shape),
         tier=_tier(shape) if host.is_broker else TierConfig(),
         remoting=_remoting(host, shape),
+        grpc=GrpcConfig(host=host.name, port=GRPC_PORT if _has(host, shape.grpc) else 0),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -178,7 +183,8 @@ def _access(shape: Shape) -> AccessConfig:
 
 def _security(host: Host, shape: Shape, directory: Path) -> SecurityConfig:
     """Let the second listener ask for users; the file has those of PLAIN and SCRAM."""
-    open_listeners = (REMOTING,) if shape.remoting and host.is_broker else ()
+    ports = {REMOTING: shape.remoting, GRPC: shape.grpc}
+    open_listeners = tuple(name for name, clients in ports.items() if _has(host, clients))
     if not shape.administrators:
         return SecurityConfig(open_listeners=open_listeners)
     users_file = directory / USERS_FILE
@@ -251,7 +257,9 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not any((shape.groups, shape.movers, shape.sharers, shape.streams, shape.remoting)):
+    if not any(
+        (shape.groups, shape.movers, shape.sharers, shape.streams, shape.remoting, shape.grpc)
+    ):
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,
@@ -270,7 +278,7 @@ def _groups(shape: Shape) -> GroupConfig:
 
 def _shares(shape: Shape) -> ShareConfig:
     """Let what shares have written be rewritten all the time."""
-    if not (shape.sharers or shape.remoting):
+    if not (shape.sharers or shape.remoting or shape.grpc):
         return ShareConfig()
     return ShareConfig(rewrite_after_bytes=SHARES_BYTES)
 
@@ -293,12 +301,18 @@ def _tier(shape: Shape) -> TierConfig:
     )
 
 
+def _has(host: Host, clients: int) -> bool:
+    """Whether a host has the port for clients that there are so many of."""
+    return host.is_broker and clients > 0
+
+
 def _remoting(host: Host, shape: Shape) -> RemotingConfig:
-    if not (shape.remoting and host.is_broker):
+    """Return the port of remoting clients, and when producers of both protocols are asked."""
+    if not _has(host, shape.remoting + shape.grpc):
         return RemotingConfig()
     return RemotingConfig(
         host=host.name,
-        port=REMOTING_PORT,
+        port=REMOTING_PORT if shape.remoting else 0,
         transaction_first_check_ms=CHECK_MS,
         transaction_check_interval_ms=CHECK_MS,
         transaction_checks_max=CHECKS_MAX,

@@ -4,7 +4,7 @@
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
                        ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► local ─► remoting
-                       ─► plan
+                       ─► grpc ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -65,6 +65,7 @@ OBJECT_FLIP_SHARE = 0.5
 REPAIRED_SHARE = 0.7
 FREED_SHARE = 0.7
 REMOTING_SHARE = 0.28
+GRPC_SHARE = 0.28
 LOCAL_BYTES = (0, 10_000, 40_000)
 SPLIT_MS = 5_000
 """Some segments are split by then."""
@@ -104,6 +105,7 @@ def varied(plan: Plan) -> Plan:
         "tiered": _tiered,
         "local": _freed,
         "remoting": _with_remoting,
+        "grpc": _with_grpc,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -443,10 +445,21 @@ def _with_remoting(plan: Plan, draw: random.Random) -> Plan:
 
     Delays, and what becomes of half messages, go by the wall clocks of masters.
     """
-    is_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
-    if draw.random() >= REMOTING_SHARE or is_wrong or plan.shape.group_kept_ms >= 0:
+    if draw.random() >= REMOTING_SHARE or not _suits_rocketmq(plan):
         return plan
     return replace(plan, shape=replace(plan.shape, remoting=draw.choice((1, 1, 2))))
+
+
+def _with_grpc(plan: Plan, draw: random.Random) -> Plan:
+    """Have RocketMQ clients over gRPC, likewise."""
+    if draw.random() >= GRPC_SHARE or not _suits_rocketmq(plan):
+        return plan
+    return replace(plan, shape=replace(plan.shape, grpc=draw.choice((1, 1, 2))))
+
+
+def _suits_rocketmq(plan: Plan) -> bool:
+    is_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+    return not is_wrong and plan.shape.group_kept_ms < 0
 
 
 def _brokers(plan: Plan) -> list[str]:

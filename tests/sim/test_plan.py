@@ -133,6 +133,17 @@ def test_some_seeds_have_remoting_clients_where_clocks_are_right_and_positions_s
         assert not any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
 
 
+def test_some_seeds_have_grpc_clients_beside_remoting_ones_and_without_them() -> None:
+    plans = [make_plan(seed) for seed in SEEDS]
+    having = [plan for plan in plans if plan.shape.grpc]
+    assert len(SEEDS) // 8 < len(having) < len(SEEDS) // 3
+    assert {plan.shape.grpc for plan in having} == {1, 2}
+    assert {plan.shape.remoting > 0 for plan in having} == {True, False}
+    for plan in having:
+        assert plan.shape.group_kept_ms < 0
+        assert not any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+
+
 def test_some_seeds_have_sharers() -> None:
     sharers = [make_plan(seed).shape.sharers for seed in SEEDS]
     assert len(SEEDS) // 4 < sum(count > 0 for count in sharers) < len(SEEDS) // 2

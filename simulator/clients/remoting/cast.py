@@ -8,28 +8,31 @@ Source: docs/adr/0122, 0127, 0132, 0134.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from penstock.configs.group_keys import POP_DELIVERIES
 from penstock.controller.commands.topic_names import (
     DEAD_LETTER_PREFIX,
     DISCARDED_TOPIC,
     RETRY_PREFIX,
 )
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
+from simulator.clients.group_settings import set_of_group
 from simulator.clients.remoting import popper, puller
 from simulator.clients.remoting.asker import Asker
 from simulator.clients.remoting.finder import Finder
 from simulator.clients.remoting.popper import Popper
 from simulator.clients.remoting.producer import RemotingProducer
 from simulator.clients.remoting.puller import RETRY_TOPIC, Puller
-from simulator.clients.remoting.transactor import TransactionNotes, Transactor
+from simulator.clients.remoting.transactor import (
+    NAMED,
+    NAMED_OF_GRPC,
+    TransactionNotes,
+    Transactor,
+)
 from simulator.clients.remoting.watcher import Watcher
 from simulator.clients.transactions import create_topic
-from simulator.clients.wire import LinkFailed
-from simulator.clients.world import ClientWorld, open_any, pause
+from simulator.clients.world import ClientWorld, Draws
 from simulator.history.remoting.events import Clock, Place, Read, Sent
 from simulator.history.remoting.halves import Reads, judge_halves, undecided
 from simulator.history.remoting.pops import judge_pops, not_over
@@ -43,17 +46,9 @@ RETRIES = RETRY_PREFIX + puller.GROUP
 RETURNED_LETTERS = DEAD_LETTER_PREFIX + puller.GROUP
 POPPED_LETTERS = DEAD_LETTER_PREFIX + popper.GROUP
 DELIVERIES_MAX = 4
-GROUP_RESOURCE, SET = 32, 0
-ALTER_VERSION = 1
 TOLD_MAX = 3
 Work = list[Coroutine[Any, Any, None]]
 Started = TypeVar("Started")
-
-
-class Draws(Protocol):
-    """Where clients have their randomness from."""
-
-    def random(self, name: str, /) -> Random: ...
 
 
 class RemotingCast:
@@ -72,7 +67,7 @@ class RemotingCast:
             RemotingProducer(**named(f"remote{n}"), topic=TOPIC) for n in range(count)
         ]
         self.transactors = [
-            Transactor(**named(f"payer{n}"), topic=TOPIC, notes=self.transactions)
+            Transactor(**named(f"{NAMED}{n}"), topic=TOPIC, notes=self.transactions)
             for n in range(count)
         ]
         self.poppers = [
@@ -112,26 +107,8 @@ class RemotingCast:
 
     async def _configure(self) -> None:
         """Let few deliveries make a dead letter; returns when it is so."""
-        edit = {"name": "rmq.pop.deliveries.max", "config_operation": SET}
-        resource = {
-            "resource_type": GROUP_RESOURCE,
-            "resource_name": popper.GROUP,
-            "configs": [edit | {"value": str(DELIVERIES_MAX)}],
-        }
-        fields = {"resources": [resource], "validate_only": False}
-        while not self._world.is_over:
-            try:
-                link = await open_any(self._world, self._random)
-                try:
-                    code = ApiKey.INCREMENTAL_ALTER_CONFIGS
-                    answer = await link.call(code, ALTER_VERSION, fields)
-                finally:
-                    link.close()
-                if answer.responses[0].error_code == ErrorCode.NONE:
-                    return
-            except LinkFailed:
-                pass
-            await pause(self._random)
+        settings = {POP_DELIVERIES: str(DELIVERIES_MAX)}
+        await set_of_group(self._world, self._random, popper.GROUP, settings)
 
     # --- what is known -------------------------------------------------------------------------
 
@@ -153,6 +130,11 @@ class RemotingCast:
     def _by_value(self, topic: str) -> Reads:
         return places_of(self._reads(topic).values())
 
+    def _discarded(self) -> Reads:
+        """Return half messages that nobody has decided, but for those of gRPC producers."""
+        reads = self._by_value(DISCARDED_TOPIC)
+        return {value: some for value, some in reads.items() if not value.startswith(NAMED_OF_GRPC)}
+
     def _written(self) -> dict[Place, str]:
         return {place: one.value for place, one in self._reads(TOPIC).items()}
 
@@ -169,7 +151,7 @@ class RemotingCast:
         """Return some of each kind."""
         seen, returned = self._by_value(TOPIC), self.puller.returned
         fed = [f"{one} of a Kafka client" for one in self._fed().values() if one not in seen]
-        notes, discarded = self.transactions, self._by_value(DISCARDED_TOPIC)
+        notes, discarded = self.transactions, self._discarded()
         retries, letters = self._reads(RETRIES), self._reads(RETURNED_LETTERS)
         kinds = (
             not_there(self.sends, seen),
@@ -191,7 +173,7 @@ class RemotingCast:
         return [
             *self.watcher.clashes,
             *judge_sends(self.sends, reads, others, clock),
-            *judge_halves(notes.halves, notes.decisions, seen, self._by_value(DISCARDED_TOPIC)),
+            *judge_halves(notes.halves, notes.decisions, seen, self._discarded()),
             *judge_shares(self.pops, written),
             *judge_pops(self.pops, written, self._by_value(POPPED_LETTERS), DELIVERIES_MAX, clock),
             *judge_returns(self.puller.returned, retries.values(), letters.values(), clock),

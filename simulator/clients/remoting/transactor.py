@@ -33,6 +33,8 @@ from simulator.clients.world import now_ns, pause
 from simulator.history.remoting.events import Decision, HalfSent
 
 GROUP = "payers"
+NAMED, NAMED_OF_GRPC = "payer", "grpc-payer"
+"""How names begin, and values: what is discarded is in one topic."""
 IDLE_SECONDS = (0.05, 0.4)
 BEAT_SECONDS = (0.2, 0.5)
 FATES = ("commit", "rollback", "asked", "both", "silent")

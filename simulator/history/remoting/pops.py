@@ -4,7 +4,8 @@
     dead letter   not of what was acknowledged before, and of this group's topic
     in the end    everything is acknowledged, or a dead letter
 
-An acknowledgement of what is a dead letter by now succeeds, and changes nothing.
+An acknowledgement of what is a dead letter by now succeeds, and changes nothing. What a consumer
+forwards is copied before the answer, or after it.
 
 Source: docs/adr/0134.
 """
@@ -12,7 +13,7 @@ Source: docs/adr/0134.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from simulator.history.remoting.events import Clock, Read, some
-from simulator.history.shares import FINAL, Place, ShareNotes
+from simulator.history.shares import Kind, Place, ShareNotes
 
 Letters = Mapping[str, Sequence[Read]]
 """Dead letters by value."""
@@ -39,6 +40,16 @@ def not_over(notes: ShareNotes, written: Mapping[Place, str], letters: Letters) 
     ]
 
 
+def not_forwarded(notes: ShareNotes, written: Mapping[Place, str], letters: Letters) -> list[str]:
+    """Return what consumers gave up and is no dead letter; empty in the end."""
+    given_up = [one.place for one in notes.settled if one.kind is Kind.REJECT and one.is_taken]
+    return [
+        f"{written[place]} at {place} was forwarded, and is no dead letter"
+        for place in given_up
+        if place in written and written[place] not in letters
+    ]
+
+
 def _too_often(notes: ShareNotes, most: int) -> Iterator[str]:
     for one in notes.handed:
         if one.deliveries > most:
@@ -49,7 +60,7 @@ def _dead_though_done(
     notes: ShareNotes, written: Mapping[Place, str], letters: Letters, clock: Clock
 ) -> Iterator[str]:
     for one in notes.settled:
-        if one.kind not in FINAL or not one.is_taken or one.told_ns is None:
+        if one.kind is not Kind.ACCEPT or not one.is_taken or one.told_ns is None:
             continue
         value = written.get(one.place, "")
         # A letter has the time at which it was written, cut to whole ms.
