@@ -170,9 +170,9 @@ class PenstockServer(Server):
         if spec.has_tls:
             self._tls, self._tls_port = TlsFiles(self._directory), free_port()
             settings |= penstock_listener(self._tls, self._tls_port)
-        self._message_ports = (free_port(), free_port()) if spec.has_messages else ()
+        self._message_ports: tuple[int, ...] = ()
         if spec.has_messages:
-            remoting, grpc = self._message_ports
+            self._message_ports = remoting, grpc = free_port(), free_port()
             settings |= {"remoting": {"port": remoting}, "grpc": {"port": grpc}}
         self.cluster: ClusterProcess | None = None
         if spec.nodes == 1:
