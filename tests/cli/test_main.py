@@ -10,6 +10,7 @@ import typer
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import program
+from penstock.cli.exit_codes import EXIT_USAGE
 
 
 def run(capsys, *arguments):
@@ -275,9 +276,9 @@ def test_commands_of_one_process_do_not_see_each_others_options(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for name in ("first", "second"):
-        assert program.guarded(["node", "--config", str(tmp_path / name)]) == program.EXIT_USAGE
+        assert program.guarded(["node", "--config", str(tmp_path / name)]) == EXIT_USAGE
         assert str(tmp_path / name) in capsys.readouterr().err
-    assert program.guarded(["node"]) == program.EXIT_USAGE
+    assert program.guarded(["node"]) == EXIT_USAGE
     assert "say which node" in capsys.readouterr().err
-    assert program.guarded(["controller"]) == program.EXIT_USAGE
+    assert program.guarded(["controller"]) == EXIT_USAGE
     assert "say which controller" in capsys.readouterr().err
