@@ -36,9 +36,7 @@ def _told(
 ) -> list[str]:
     """Let a member say, in answer to the leader of term 3, that it has the entry."""
     found: list[str] = []
-    log = SimpleNamespace(
-        term_at=lambda _: entry_now, _core=SimpleNamespace(term=Term(term_now))
-    )
+    log = SimpleNamespace(term_at=lambda _: entry_now, _core=SimpleNamespace(term=Term(term_now)))
     monkeypatch.setattr(talk, "_log", lambda _: log)
     monkeypatch.setattr(talk, "is_unreadable", lambda _: False)
     member: Any = SimpleNamespace(name="c1", host=SimpleNamespace(is_controller=False))
