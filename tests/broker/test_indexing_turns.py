@@ -65,14 +65,6 @@ def test_indexes_have_their_turns_one_after_the_other() -> None:
     assert steps == [0, 1, 2] * 10
 
 
-def test_whose_turn_it_was_is_told_by_who_had_something_to_do() -> None:
-    """Sets that have nothing to do cost no turn of those that have."""
-    node = Node(1_000, 0, 0)
-    node.indexing.look()
-    node.world.advance(5_000)
-    assert node.indexing._last == 0, "it had most to do"
-
-
 @pytest.mark.parametrize(
     ("took_ms", "waits", "rest_ms"),
     [(0, False, 0), (10, False, REST * 10), (1_000, False, REST_MS_MAX), (1_000, True, 0)],

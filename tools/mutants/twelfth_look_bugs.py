@@ -1,4 +1,59 @@
-"""Bugs planted by a reader who had not written the code."""
+"""Bugs planted by a reader who had not written the code: the index of messages.
+
+Each was planted before anybody looked at which tests there are. The tests of the room saw
+16 of 64 at first, processes left aside. What they missed: bounds at equality (25 of 34), the
+order of two steps (all 5), state that is cleared too early or too late. Those with a test of their
+own by now, of which none saw them:
+
+    bits-for-a-bucket-too-few
+    bytes-of-the-bound-are-too-many
+    damage-found-twice-counts-twice
+    damaged-files-count-as-one
+    expired-are-told-before-they-wait-no-more
+    floor-after-the-table-went
+    floor-alone-bounds-the-gap
+    floor-falls-with-the-table
+    lacking-behind-the-last-that-was-looked-at
+    last-key-of-the-bound-has-the-rest
+    last-offset-is-the-last-one-that-came
+    last-part-of-partitions-is-left-out
+    last-rows-of-a-table-are-not-judged
+    log-of-one-span-is-read-behind
+    log-that-starts-at-the-last-table-is-read-anew
+    longer-file-is-a-table
+    messages-without-names-set-the-times
+    older-floor-from-its-beginning
+    older-piece-lags-uncounted
+    older-piece-of-another-log
+    older-range-stays-lacking
+    oldest-of-now-goes-for-the-one-judged
+    one-waiter-too-many
+    partitions-in-parts-from-the-first
+    pause-is-over-a-ms-late
+    piece-of-the-bound-grows
+    places-of-a-damaged-table-end-the-search
+    position-of-when-the-wait-was-over
+    rest-ends-with-the-waiter-that-was
+    retention-a-ms-late
+    retention-from-the-last-one-it-took
+    run-of-before-counts-behind-the-cut
+    sealed-piece-stays-newest
+    set-that-had-its-turn-is-first
+    shorter-table-stays
+    span-of-the-bound-grows
+    table-that-went-ends-the-search
+    table-up-to-the-end-of-the-log-is-of-another
+    tables-behind-a-piece-come-first
+    tables-in-front-of-a-piece-twice
+    tables-of-a-part-twice
+    tables-of-the-bound-are-too-many
+    tier-that-begins-at-the-last-message-has-none
+    times-that-touch-do-not-meet
+    told-before-they-wait-no-more
+    unreadable-batches-of-a-run-count-once
+    waiter-of-now-waits-on
+    what-follows-in-the-batch-is-found
+"""
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
@@ -190,9 +245,6 @@ MUTANTS = (
     plant("set-that-had-its-turn-is-first", "Finding messages", "the index that had its turn comes before the others",
           ("broker/finding/indexing.py", "(one for one in ids if one > last), *(one for one in ids if one <= last)]", "(one for one in ids if one >= last), *(one for one in ids if one < last)]"),
           kind=Kind.RANGE, near=INDEX),
-    plant("turn-of-who-had-nothing-to-do", "Finding messages", "whose turn it was is noted although it had nothing to do",
-          ("broker/finding/indexing.py", "            index = self.of(self._broker.members[set_id])\n", "            index = self.of(self._broker.members[set_id])\n            self._last = set_id\n"),
-          kind=Kind.ORDER, near=INDEX),
     plant("index-of-an-earlier-member", "Finding messages", "a set that comes back to a node has the index of its earlier member",
           ("broker/finding/indexing.py", "known is not None and known.member is member:", "known is not None:"),
           kind=Kind.STALE, near=INDEX),

@@ -1,4 +1,45 @@
-"""Bugs planted by a reader who had not written the code: stores, merges, recovering, plain batches."""
+"""Bugs planted by a reader who had not written the code: merges, HDFS, recovering, plain batches.
+
+As those of the index (twelfth_look_bugs.py). The tests of the rooms saw 52 of 87 at first, processes
+left aside. 3 more are of what was mended for runs in front of the local start, and were planted
+beside its tests. Those with a test of their own by now, of which none saw them:
+
+    age-in-the-smallest-unit
+    any-of-the-plan-is-there
+    block-of-a-unit-too-few
+    bytes-of-the-plan-are-too-many
+    closed-before-it-is-synced
+    clusters-of-the-last-page
+    directories-one-deeper
+    directory-goes-before-it-is-forgotten
+    directory-known-before-it-is-made
+    ends-are-asked-last
+    first-error-while-others-go-on
+    first-of-the-runs-is-there
+    first-partition-of-a-lying-object-alone
+    found-too-much-is-forgotten
+    generation-of-the-first
+    late-one-turns-the-name-nodes-again
+    marker-at-the-cut-is-in-the-run
+    marker-at-the-first-offset-is-outside
+    newest-directory-gives-way
+    one-directory-more-than-are-known
+    one-name-more-is-none
+    open-at-the-start-of-each-run
+    pages-of-a-name-too-many
+    partition-seen-whatever-the-local-start
+    partition-that-went-counts-as-there
+    put-before-its-pace
+    put-beside-the-place
+    ripe-with-the-last-row
+    run-that-ends-at-the-local-start-is-across
+    runs-of-the-plan-are-too-many
+    runs-that-meet-are-two-pieces
+    span-up-to-the-end-of-the-runs
+    start-before-the-end-is-asked
+    topic-with-no-runs-is-listed
+    vouched-behind-the-run
+"""
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
@@ -246,9 +287,6 @@ MUTANTS = (
     plant("aborted-over-with-the-first-run", "Recovering", "a transaction that was aborted counts in the second run that it touches",
           ("archive/lost_cluster.py", "        touching = [one for one in touching if one.marker_offset >= run.offset]\n        gone", "        touching = [one for one in touching if one.first_offset >= run.offset]\n        gone"),
           kind=Kind.CLEARED, near=RECOVERING),
-    plant("piece-by-all-that-it-has", "Recovering", "a range behind what is decided is read",
-          ("archive/lost_cluster.py", "<= wanted.start < one.settled.end_offset\n", "<= wanted.start < one.manifest.end_offset\n"),
-          kind=Kind.RANGE, near=RECOVERING),
     plant("span-up-to-the-end-of-the-runs", "Recovering", "what an open transaction wrote is copied",
           ("archive/lost_cluster.py", "(one.manifest.start_offset, one.settled.end_offset) for one in pieces", "(one.manifest.start_offset, one.manifest.end_offset) for one in pieces"),
           kind=Kind.RANGE, near=RECOVERING),
