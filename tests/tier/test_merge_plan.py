@@ -1,6 +1,6 @@
 """Which runs are merged: enough bytes in a row, or enough old runs; each byte a few times."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -175,9 +175,12 @@ def test_a_large_run_at_the_local_start_ends_what_is_below_it_for_good(
     assert one.planned() == []
     seen: list[int] = []
     runs_from = Manifest.runs_from
-    monkeypatch.setattr(
-        Manifest, "runs_from", lambda self, at: seen.append(at) or runs_from(self, at)
-    )
+
+    def noted(self: Manifest, at: int) -> Iterable[Run]:
+        seen.append(at)
+        return runs_from(self, at)
+
+    monkeypatch.setattr(Manifest, "runs_from", noted)
     one.add(1)
     assert one.planned() == []
     assert seen == [3 * RECORDS]

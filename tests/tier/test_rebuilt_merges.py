@@ -175,7 +175,7 @@ def check_readable(masters: Masters, found: Rebuilt) -> None:
             assert header.base_offset == offset
             seen.append((offset, header.leader_epoch))
             offset = header.last_offset + 1
-    expected = [read_header(one).leader_epoch for one in masters.batches(masters.runs)]
+    expected = [read_header(memoryview(one)).leader_epoch for one in masters.batches(masters.runs)]
     assert seen == list(enumerate(expected))
 
 
