@@ -5,14 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.grpc.consuming.claims import say
-from penstock.grpc.methods import send_message
-from penstock.grpc.producing.delays import delivery_ms
-from penstock.grpc.statuses import MessageType
-from penstock.remoting.pop import beginning
 from penstock.remoting.pop.saying import tell_shares
-from penstock.remoting.recall.asking import RecallDesk
 from penstock.shares.answers import Say
-from simulator.clients.grpc import consumer, producer
+from simulator.clients.grpc import consumer
 from simulator.run.one_run import run_plan
 from simulator.run.plan import Fault, Plan, Shape
 from tests.sim.small_runs import first_findings, kill
@@ -58,46 +53,3 @@ def test_what_is_forwarded_and_lost_is_found(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.grpc.methods.change_invisible.say", accepted)
     monkeypatch.setattr(consumer, "WEIGHTS", (4, 4, 0, 0, 0, 4, 0))
     assert is_found("is no dead letter")
-
-
-def test_a_delay_that_is_over_too_early_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        send_message, "delivery_ms", lambda told, *rest: delivery_ms(told, *rest) - 500
-    )
-    monkeypatch.setattr(producer, "WEIGHTS", (1, 0, 0, 4))
-    assert is_found("ms early")
-
-
-def test_a_recall_without_an_effect_is_found(monkeypatch: MonkeyPatch) -> None:
-    async def ignored(*_: Any) -> None:
-        pass
-
-    monkeypatch.setattr(RecallDesk, "recall", ignored)
-    monkeypatch.setattr(producer, "WEIGHTS", (1, 0, 0, 4))
-    assert is_found("was recalled, and is there")
-
-
-def test_a_half_message_that_is_sent_at_once_is_found(monkeypatch: MonkeyPatch) -> None:
-    kind_of = send_message.kind_of
-
-    def kind(message: Any) -> MessageType:
-        found = kind_of(message)
-        return MessageType.NORMAL if found is MessageType.TRANSACTION else found
-
-    monkeypatch.setattr(send_message, "kind_of", kind)
-    assert is_found("nobody has committed it")
-
-
-def test_a_group_that_does_not_keep_the_order_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(beginning, "keeps_order", lambda _: False)
-    assert is_found("is not over")
-
-
-def test_an_offset_that_is_another_message_s_is_found(monkeypatch: MonkeyPatch) -> None:
-    answer = send_message._answer
-
-    def shifted(call: Any, ids: Any, outcome: Any) -> None:
-        answer(call, ids, outcome + 1 if isinstance(outcome, int) else outcome)
-
-    monkeypatch.setattr(send_message, "_answer", shifted)
-    assert is_found("was acknowledged at offset")

@@ -85,18 +85,6 @@ MUTANTS = (
         near=RECEIVING,
     ),
     plant(
-        "grpc-simulated-gzip-is-kept",
-        AREA,
-        "a body that its producer compressed is stored and delivered as gzip",
-        (
-            "grpc/incoming.py",
-            "            body = inflate(body, bytes_max)\n",
-            "            inflate(body, bytes_max)\n",
-        ),
-        kind=Kind.GUARD,
-        near=SENDING,
-    ),
-    plant(
         "grpc-simulated-end-acknowledges",
         AREA,
         "a consumer that ends acknowledges what it has, and nobody else gets it",
@@ -131,55 +119,5 @@ MUTANTS = (
         ),
         kind=Kind.RANGE,
         near=SENDING,
-    ),
-    plant(
-        "grpc-simulated-deliveries-not-counted",
-        AREA,
-        "each delivery of a message is told to be the first that it had when it was sent",
-        (
-            "grpc/consuming/delivered.py",
-            "        (16, mapped.reconsume_times + count),\n",
-            "        (16, mapped.reconsume_times),\n",
-        ),
-        kind=Kind.STALE,
-        near=RECEIVING,
-    ),
-    plant(
-        "grpc-simulated-group-in-any-partition",
-        AREA,
-        "messages of a message group go to one partition after another",
-        (
-            "grpc/methods/send_message.py",
-            "        first = crc32(system.message_group.encode())\n",
-            "        first = next(call.client.front.turns)\n",
-        ),
-        kind=Kind.ORDER,
-        near=SENDING,
-    ),
-    plant(
-        "grpc-simulated-first-number-after-renewal",
-        AREA,
-        "what was renewed can not be acknowledged, since its first number is said",
-        (
-            "grpc/consuming/renewing.py",
-            "        if not handed.offsets:\n            del self._handed[handed.place]\n"
-            "        use(handed.nonce)\n",
-            "        if not handed.offsets:\n            del self._handed[handed.place]\n"
-            "        use(nonce)\n",
-        ),
-        kind=Kind.STALE,
-        near=RENEWING,
-    ),
-    plant(
-        "grpc-simulated-changed-receipt-is-the-old-one",
-        AREA,
-        "a consumer that asks for more time is told the receipt that it had",
-        (
-            "grpc/methods/change_invisible.py",
-            "    if answer.nonce:\n",
-            "    if not answer.nonce:\n",
-        ),
-        kind=Kind.STALE,
-        near=RECEIVING,
     ),
 )
