@@ -30,6 +30,9 @@ _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/s
 _SIGNED_CALLS = "of gRPC clients, which no simulated run has; tests/access and tests/grpc have it"
 _OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
 _HEAVY = "for requests of a size that simulated clients do not send; tests/remoting sends them"
+_FILTERED = (
+    "of pulls that wait with a filter, which no simulated one does; tests/remoting/filters does"
+)
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -60,6 +63,10 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
+    "remoting/filters/waiting.py:[!W]*": _FILTERED,
+    "remoting/filters/waiting.py:Waits.[!_bt]*": _FILTERED,
+    "remoting/handlers/pull.py:_Pull.wait": _FILTERED,
+    "remoting/handlers/pull.py:_Pull.gone": _HEAVY,
     "remoting/handlers/admin/*": _OPERATORS,
     "remoting/operating/arrivals.py:Arrivals.wait_for*": _OPERATORS,
     "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,
