@@ -153,9 +153,9 @@ class PenstockServer(Server):
             name: {**ANY_LOAD.get(name, {}), **durability.get(name, {})} for name in names
         }
         settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
-        self._message_ports = (free_port(), free_port()) if spec.has_messages else ()
+        self._message_ports: tuple[int, int] | None = None
         if spec.has_messages:
-            remoting, grpc = self._message_ports
+            self._message_ports = remoting, grpc = free_port(), free_port()
             settings |= {"remoting": {"port": remoting}, "grpc": {"port": grpc}}
         self.cluster: ClusterProcess | None = None
         if spec.nodes == 1:
