@@ -45,7 +45,7 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 public final class RemotingClient implements Load.Protocol {
-    private static final int REQUEST_MS = 20_000;
+    static final int REQUEST_MS = 20_000;
     private static final long POLL_MS = 1_000;
     private static final long INVISIBLE_MS = 600_000;
     private static final long UNTIL_NANOS = TimeUnit.SECONDS.toNanos(30);
@@ -78,6 +78,7 @@ public final class RemotingClient implements Load.Protocol {
             made.setNamesrvAddr(nameServers);
             made.setInstanceName(name); // a connection of its own
             made.setSendMsgTimeout(REQUEST_MS);
+            made.setMqClientApiTimeout(REQUEST_MS); // 3 s are few where all cores are busy
             made.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
             made.start();
             producers.put(name, made);
@@ -256,6 +257,7 @@ public final class RemotingClient implements Load.Protocol {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("pull-" + topic);
         consumer.setNamesrvAddr(nameServers);
         consumer.setInstanceName("pull-" + topic);
+        consumer.setMqClientApiTimeout(REQUEST_MS);
         consumer.setBrokerSuspendMaxTimeMillis(POLL_MS);
         consumer.start();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {

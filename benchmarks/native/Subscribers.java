@@ -41,6 +41,7 @@ final class Subscribers {
         made.setNamesrvAddr(nameServers);
         made.setInstanceName("subscribers-" + number / PER_CLIENT);
         made.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        made.setMqClientApiTimeout(RemotingClient.REQUEST_MS);
         made.setConsumeThreadMin(1);
         made.setConsumeThreadMax(1);
         made.subscribe(topic, MessageSelector.bySql(COLOUR + " = '" + colour + "'"));

@@ -170,7 +170,7 @@ class PenstockServer(Server):
         if spec.has_tls:
             self._tls, self._tls_port = TlsFiles(self._directory), free_port()
             settings |= penstock_listener(self._tls, self._tls_port)
-        self._message_ports: tuple[int, ...] = ()
+        self._message_ports: tuple[int, int] | None = None
         if spec.has_messages:
             self._message_ports = remoting, grpc = free_port(), free_port()
             settings |= {"remoting": {"port": remoting}, "grpc": {"port": grpc}}

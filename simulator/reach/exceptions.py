@@ -28,6 +28,9 @@ _OF_THE_STORE = "for those who read the store themselves, as Spark does; tests/s
 _SIGNED_CALLS = "of gRPC clients that sign, which no simulated one does; tests/grpc has them"
 _OPERATORS = "asked by RocketMQ's tools alone, by no client; tests/remoting/test_admin*.py has it"
 _HEAVY = "for requests of a size that simulated clients do not send; tests/remoting sends them"
+_FILTERED = (
+    "of pulls that wait with a filter, which no simulated one does; tests/remoting/filters does"
+)
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _ALONE = (
     "of a set of one member that syncs later, of which no simulated one is; tests/transactions and"
@@ -71,6 +74,10 @@ EXCEPTIONS: dict[str, str] = {
     "grpc/transport.py:GrpcConnection.mute": _HELD_BACK,
     "grpc/transport.py:GrpcConnection._unmute": _HELD_BACK,
     "grpc/consuming/attempts.py:Attempts.__len__": _LOOKED_AT,
+    "remoting/filters/waiting.py:[!W]*": _FILTERED,
+    "remoting/filters/waiting.py:Waits.[!_bt]*": _FILTERED,
+    "remoting/handlers/pull.py:_Pull.wait": _FILTERED,
+    "remoting/handlers/pull.py:_Pull.gone": _HEAVY,
     "remoting/handlers/admin/*": _OPERATORS,
     "remoting/operating/arrivals.py:Arrivals.wait_for*": _OPERATORS,
     "remoting/operating/resets.py:PendingResets.mark": _OPERATORS,
