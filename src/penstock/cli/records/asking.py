@@ -1,6 +1,5 @@
 """What `penstock message` asks nodes by their ports for RocketMQ's clients."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -46,6 +45,8 @@ class Asker(NamedTuple):
 
     def ask(self, queries: Sequence["Query"]) -> list["Answer"]:
         """Return the answers, in order. Raises UpstreamError, ConfigError."""
+        import asyncio  # of no use to commands that ask nobody
+
         return asyncio.run(self._ask(queries))
 
     async def _ask(self, queries: Sequence["Query"]) -> list["Answer"]:
