@@ -1,6 +1,7 @@
 """What all gRPC clients do: look for routes, and call the node that leads a queue.
 
-Whatever goes wrong, the route is looked for again, as clients do every 30 s.
+Whatever goes wrong, the route is looked for again; so it is after some seconds, as stock clients do
+every 30 s.
 
 Source: RocketMQ 5 `ClientImpl`, `ClientManagerImpl`.
 """
@@ -22,11 +23,13 @@ from penstock.grpc.statuses import Code
 from penstock.protobuf.codec import decode, encode
 from simulator.clients.grpc.link import GrpcLink
 from simulator.clients.wire import ANSWER_SECONDS, LinkFailed
-from simulator.clients.world import ClientWorld
+from simulator.clients.world import ClientWorld, now_ns
 
 PACKED_SHARE, NARROW_SHARE = 0.05, 0.1
 """Of calls whose message is gzip; of connections with small windows."""
 WINDOW_BYTES = 2_000
+ROUTED_SECONDS = 5
+"""How long a route is good for."""
 _T = TypeVar("_T")
 
 
@@ -49,9 +52,18 @@ class GrpcClient:
     """By address."""
     _routes: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
     """By topic."""
+    _routed_ns: int = 0
+    """When the oldest of them was asked for."""
 
     async def route(self, topic: str) -> tuple[Queue, ...]:
-        """Return the queues of a topic, looked for if they are not known. Raises LinkFailed."""
+        """Return the queues of a topic. Raises LinkFailed.
+
+        They are asked for anew after some seconds, as stock clients do: who finds some queue at
+        each of the nodes that it knows would hear of no other.
+        """
+        if now_ns() - self._routed_ns > ROUTED_SECONDS * 1_000_000_000:
+            self._routes.clear()
+            self._routed_ns = now_ns()
         if topic not in self._routes:
             request = QueryRouteRequest(topic=Resource(name=topic))
             told = await self.ask(self.any_address(), "QueryRoute", request, QueryRouteResponse)

@@ -303,6 +303,8 @@ class GrpcConsumer(GrpcClient):
             settled = self.notes.settled[at]
             is_taken = code == Code.OK
             self.notes.settled[at] = settled._replace(told_ns=now_ns(), is_taken=is_taken)
+        else:
+            self._routes.clear()  # it may have been the wrong node
 
     async def _change(self, address: str, one: Had, invisible_ms: int) -> Had | None:
         request = ChangeInvisibleDurationRequest(
