@@ -6,24 +6,33 @@ A log is copied byte for byte, but every member derives its state itself: while 
 snapshot and the frames behind it, or from a base. Checked when a run is idle at its end. If a
 member's log begins later, or more of it is deleted, only the common part is compared.
 
-Log starts and sizes are not compared: retention changes them on each member at its own time.
+Log starts are compared where nothing goes by retention; elsewhere, as sizes, each member changes
+them at its own time.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from penstock.base.ids import ReplicaSetId, TopicPartition
+from penstock.audit.row import TOPIC as AUDIT
+from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.topic_config.local import local_limits
 from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import BatchSpan
 from simulator.run.server import Server
 
+LONG_MS = 7 * 86_400_000
+"""Longer than any run."""
 _Named = tuple[str, ReplicaSetMember]
 
 
-def differences(servers: Iterable[Server]) -> Iterator[str]:
-    """Name what differs between members of a set, whose logs are known to be equal."""
+def differences(servers: Iterable[Server], kept: frozenset[TopicId] = frozenset()) -> Iterator[str]:
+    """Name what differs between members of a set, whose logs are known to be equal.
+
+    `kept` are the topics whose log starts have to be equal.
+    """
     by_set: dict[ReplicaSetId, list[_Named]] = {}
     for server in servers:
         node = server.node
@@ -34,8 +43,37 @@ def differences(servers: Iterable[Server]) -> Iterator[str]:
                 by_set.setdefault(set_id, []).append((server.name, member))
     for set_id, named in by_set.items():
         for one, other in pairwise(named):
-            for text in _between(one[1], other[1]):
+            for text in (*_between(one[1], other[1]), *_starts(one[1], other[1], kept)):
                 yield f"set {set_id}: {one[0]} and {other[0]} differ in {text}"
+
+
+def kept_for_long(image: ClusterImage) -> frozenset[TopicId]:
+    """Return topics of which nothing goes but what a client deletes: each member is told of that.
+
+    That is so where no wall clock is wrong by days. Of coordinators' topics members let go what
+    they have written anew.
+    """
+    return frozenset(
+        topic.topic_id
+        for topic in image.topics_by_name.values()
+        if (not topic.internal or topic.name == AUDIT)
+        and topic.settings.retention_bytes == -1
+        and not 0 <= topic.settings.retention_ms < LONG_MS
+        and topic.settings.cleanup_policy == "delete"
+        and local_limits(topic.configs) is None
+    )
+
+
+def _starts(
+    member: ReplicaSetMember, other: ReplicaSetMember, kept: frozenset[TopicId]
+) -> Iterator[str]:
+    for key, partition in member.log.partitions.items():
+        copy = other.log.partitions.get(key)
+        if copy is None or key.topic_id not in kept:
+            continue
+        starts = partition.log_start_offset, copy.log_start_offset
+        if starts[0] != starts[1]:
+            yield f"{key}: the first offsets, {starts[0]} and {starts[1]}"
 
 
 def _between(member: ReplicaSetMember, other: ReplicaSetMember) -> Iterator[str]:

@@ -24,7 +24,7 @@ from typing import Any
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from simulator.checks.audited import Lives
-from simulator.checks.equal_state import differences
+from simulator.checks.equal_state import differences, kept_for_long
 from simulator.checks.final_maps import judge_maps, read_logs
 from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants
@@ -352,7 +352,9 @@ class Run:
         image = self.cluster.newest_image()
         if image is not None and not self._result.findings:
             self._found(remains.findings(image))
-            self._found(differences(self.cluster.servers.values()))
+            is_time_right = FaultKind.CLOCK_STEP not in {one.kind for one in self._plan.faults}
+            kept = kept_for_long(image) if is_time_right else frozenset()
+            self._found(differences(self.cluster.servers.values(), kept))
 
     async def _look_at_tier(self) -> None:
         """See the tier come to rest, and compare it with the logs."""

@@ -16,7 +16,7 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
 from penstock.storage.commit_log.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
-from simulator.checks.equal_state import differences
+from simulator.checks.equal_state import differences, kept_for_long
 from simulator.checks.groups import states as group_states
 from simulator.checks.invariants import Invariants
 from simulator.checks.remains import Remains
@@ -244,6 +244,27 @@ def test_a_partition_that_members_with_equal_logs_know_differently(name: str) ->
         assert any(f" {name}: " in one for one in found)
 
     assert any(f" {name}: " in finding for finding in run_plan(PLAN, change).findings)
+
+
+def test_a_partition_that_begins_later_at_one_member_though_nothing_goes_by_retention() -> None:
+    async def change(run: Run) -> None:
+        run.clients.stop_writing()
+        await run.until(lambda: run.clients.is_idle)
+        await a_second(run)
+        image = run.cluster.newest_image()
+        assert image is not None
+        kept, servers = kept_for_long(image), run.cluster.servers.values()
+        assert list(differences(servers, kept)) == []
+        _, slave = members(run)[-1]
+        partition = next(
+            one
+            for key, one in slave.log.partitions.items()
+            if key.topic_id in kept and one.log_end_offset
+        )
+        partition.raise_log_start(partition.log_end_offset)
+        assert any(" the first offsets, " in one for one in differences(servers, kept))
+
+    assert any(" the first offsets, " in finding for finding in run_plan(PLAN, change).findings)
 
 
 def test_a_producer_that_members_with_equal_logs_know_differently() -> None:

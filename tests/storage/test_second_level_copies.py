@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from harness.log_world import DIRECTORY, World, append, open_log, read_all
+from harness.log_world import (
+    DIRECTORY,
+    World,
+    append,
+    open_log,
+    partition_number,
+    read_all,
+)
 from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
@@ -23,12 +30,21 @@ from tests.storage.store_contract import KEEP
 from tests.storage.test_stores import KEY, OTHER, Filling, fill
 
 
+THIRD = partition_number(2)
+
+
 class Master:
     """A log whose closed segments went to its second level, one file for each."""
 
-    def __init__(self, *, is_released: bool = True) -> None:
+    def __init__(self, *, is_released: bool = True, keeps_first: bool = False) -> None:
+        """`keeps_first`: the first segment has a partition that stays in the log."""
         self.world, self.disk = World(), FaultyDisk()
         self.log = open_log(self.world, self.disk)
+        self.kept = {KEY}
+        if keeps_first:
+            self.kept.add(THIRD)
+            append(self.log, self.log.open_partition(THIRD))
+            self.world.run()
         self.filling: Filling = fill(self.world, self.log)
         self.split_all()
         if is_released:
@@ -47,7 +63,7 @@ class Master:
 
     def retain(self, settings: Retention = KEEP) -> None:
         nothing = Retention(0, -1)
-        self.log.apply_retention(0, lambda key: settings if key == KEY else nothing)
+        self.log.apply_retention(0, lambda key: settings if key in self.kept else nothing)
         self.world.run()
 
     def everything(self) -> list[tuple[int, bytes]]:
@@ -94,6 +110,24 @@ def test_a_new_member_has_everything_where_the_log_still_has_a_part_of_the_exten
     settle(world, log.finish_install)
     assert log.open_partition(KEY).log_start_offset == 0
     assert everything(world, log) == master.everything()
+
+
+def test_a_new_member_has_everything_where_the_log_has_segments_before_and_behind_a_gap() -> None:
+    """What stood in the deleted segments between them is in extent files."""
+    master = Master(keeps_first=True)
+    bases = [one.base for one in master.log.parts.store.segments]
+    assert bases[0] == 0
+    assert bases[1] > master.log.parts.store.segments[0].end
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    assert [one.base for one in export.manifest.segments] == bases
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert log.open_partition(KEY).log_start_offset == 0
+    assert everything(world, log) == master.everything()
+    third = read_all(world, log, log.open_partition(THIRD))
+    assert third == read_all(master.world, master.log, master.log.open_partition(THIRD))
+    assert third
 
 
 def test_what_was_copied_is_there_after_a_start() -> None:

@@ -204,11 +204,8 @@ class LogInstall:
             last, data_end = self._checked(segment, going)
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, end_offset, *_) in last.items():
-                before = kept.get(topic_partition)
-                first = Offset(columns.bases[0])
-                if before is not None and before.start_offset <= first <= before.end_offset:
-                    first = before.start_offset
-                kept[topic_partition] = Held(first, end_offset)
+                found = Held(Offset(columns.bases[0]), end_offset)
+                kept[topic_partition] = _joined(kept.get(topic_partition), found)
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
             if segment is not manifest.segments[-1]:
                 names.append(self._put_index(segment, data_end, last))
@@ -312,6 +309,17 @@ def _epoch_at(manifest: BaseManifest, position: Position) -> tuple[LeaderEpoch, 
     """Return the newest epoch that started below `position`: logs that share it agree up to it."""
     below = [epoch for epoch in manifest.epochs if epoch[1] < position]
     return below[-1] if below else None
+
+
+def _joined(before: Held | None, found: Held) -> Held:
+    """Return what there is of a partition with a segment behind it: the last part without a gap.
+
+    Extent files hold what segments between others had that were deleted, so what there was before
+    may end behind the segment.
+    """
+    if before is None or not before.start_offset <= found.start_offset <= before.end_offset:
+        return found
+    return Held(before.start_offset, max(before.end_offset, found.end_offset))
 
 
 def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> Offset:
