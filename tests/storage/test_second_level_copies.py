@@ -29,7 +29,6 @@ from tests.storage.second_level import IDENTITY, UNFINISHED, closed_segments, sp
 from tests.storage.store_contract import KEEP
 from tests.storage.test_stores import KEY, OTHER, Filling, fill
 
-
 THIRD = partition_number(2)
 
 
