@@ -14,15 +14,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from typing import Any
 
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
+from simulator.clients.group_settings import set_of_group
 from simulator.clients.shares.keeper import ShareKeeper
 from simulator.clients.shares.sharer import Sharer
 from simulator.clients.shares.writer import SharedWriter
 from simulator.clients.transactions import create_topic
-from simulator.clients.wire import LinkFailed
-from simulator.clients.world import ClientWorld, open_any, pause
+from simulator.clients.world import ClientWorld
 from simulator.history.shares import Place, ShareNotes, judge_shares, left_over
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation
@@ -32,8 +30,6 @@ LOCK_MS = 15_000
 DELIVERIES_MAX = 5
 COMMITTED_SHARE = 0.5
 """Of groups, that read what is committed."""
-GROUP_RESOURCE, SET = 32, 0
-ALTER_VERSION = 1
 TOLD_MAX = 3
 Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
 
@@ -129,23 +125,4 @@ async def configure(world: ClientWorld, draw: Random, *, is_committed: bool) -> 
     keys = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": str(LOCK_MS)}
     if is_committed:
         keys["share.isolation.level"] = "read_committed"
-    resource = {
-        "resource_type": GROUP_RESOURCE,
-        "resource_name": GROUP,
-        "configs": [
-            {"name": key, "config_operation": SET, "value": value} for key, value in keys.items()
-        ],
-    }
-    fields = {"resources": [resource], "validate_only": False}
-    while not world.is_over:
-        try:
-            link = await open_any(world, draw)
-            try:
-                answer = await link.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, fields)
-            finally:
-                link.close()
-            if answer.responses[0].error_code == ErrorCode.NONE:
-                return
-        except LinkFailed:
-            pass
-        await pause(draw)
+    await set_of_group(world, draw, GROUP, keys)
