@@ -1,7 +1,13 @@
-"""Functions called in a turn of the loop: a measure of work that any machine agrees on."""
+"""Functions called in a turn of the loop: a measure of work that any machine agrees on.
 
+No garbage is collected while calls are counted: what earlier tests left (a weak reference calls a
+function when its object goes) has nothing to do with the turn in which the collector happens to run.
+"""
+
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TypeVar
 
@@ -19,12 +25,24 @@ def counted_calls(run: Callable[[], T]) -> tuple[T, int]:
         nonlocal calls
         calls += event in {"call", "c_call"}
 
-    sys.setprofile(count)
-    try:
-        found = run()
-    finally:
-        sys.setprofile(None)
+    with without_collections():
+        sys.setprofile(count)
+        try:
+            found = run()
+        finally:
+            sys.setprofile(None)
     return found, calls
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Turns:
@@ -36,6 +54,7 @@ class Turns:
         self._calls = 0
         self._name = ""
         self._loop: FrameType | None = None
+        self._quiet = ExitStack()
 
     def begin(self) -> None:
         """Call from a callback of the loop."""
@@ -43,10 +62,12 @@ class Turns:
         while frame.f_back is not None and frame.f_code.co_name != "_run":
             frame = frame.f_back
         self._loop = frame
+        self._quiet.enter_context(without_collections())
         sys.setprofile(self._count)
 
     def end(self) -> None:
         sys.setprofile(None)
+        self._quiet.close()
         self._loop = None
 
     def _count(self, frame: FrameType, event: str, _argument: object) -> None:

@@ -1,0 +1,53 @@
+"""Calls are counted of what is measured, and of nothing that the collector of garbage runs."""
+
+import gc
+import weakref
+from collections.abc import Callable
+
+from tests.turn_calls import Turns, counted_calls
+
+
+class _Left:
+    """Something in a circle, which only a collection frees."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def garbage_that_calls(count: int) -> list[object]:
+    """Leave objects whose end calls a function each; return what listens to it."""
+    heard: list[object] = []
+    return [weakref.ref(_Left(), lambda one: heard.append(one)) for _ in range(count)]
+
+
+def making_objects() -> None:
+    """Enough of them for a collection to begin, and no call of a function but one."""
+    kept: list[list[None]] = []
+    for _ in range(100_000):
+        kept += ([None],)
+
+
+def _in_turn(run: Callable[[], None]) -> Turns:
+    turns = Turns()
+
+    def _run() -> None:
+        turns.begin()
+        run()
+        turns.end()
+
+    _run()
+    return turns
+
+
+def test_calls_of_collected_garbage_are_not_counted() -> None:
+    gc.collect()
+    listening = garbage_that_calls(1_000)
+    assert counted_calls(making_objects)[1] < 100
+    assert _in_turn(making_objects).longest < 100
+    assert gc.isenabled()
+    assert len(listening) == 1_000
+
+
+def test_calls_of_what_is_measured_are_counted() -> None:
+    assert counted_calls(lambda: [len("") for _ in range(500)])[1] > 500
+    assert _in_turn(lambda: [len("") for _ in range(500)].clear()).longest > 500
