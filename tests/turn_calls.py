@@ -1,7 +1,7 @@
 """Functions called in a turn of the loop: a measure of work that any machine agrees on.
 
 No garbage is collected while calls are counted: what earlier tests left (a weak reference calls a
-function when its object goes) has nothing to do with the turn in which the collector happens to run.
+function when its object goes) has nothing to do with the turn that makes the collector run.
 """
 
 import gc

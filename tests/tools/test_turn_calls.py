@@ -17,7 +17,7 @@ class _Left:
 def garbage_that_calls(count: int) -> list[object]:
     """Leave objects whose end calls a function each; return what listens to it."""
     heard: list[object] = []
-    return [weakref.ref(_Left(), lambda one: heard.append(one)) for _ in range(count)]
+    return [weakref.ref(_Left(), heard.append) for _ in range(count)]
 
 
 def making_objects() -> None:
@@ -25,6 +25,11 @@ def making_objects() -> None:
     kept: list[list[None]] = []
     for _ in range(100_000):
         kept += ([None],)
+
+
+def counting() -> None:
+    for _ in range(500):
+        len("")
 
 
 def _in_turn(run: Callable[[], None]) -> Turns:
@@ -49,5 +54,5 @@ def test_calls_of_collected_garbage_are_not_counted() -> None:
 
 
 def test_calls_of_what_is_measured_are_counted() -> None:
-    assert counted_calls(lambda: [len("") for _ in range(500)])[1] > 500
-    assert _in_turn(lambda: [len("") for _ in range(500)].clear()).longest > 500
+    assert counted_calls(counting)[1] > 500
+    assert _in_turn(counting).longest > 500
