@@ -32,6 +32,7 @@ MODULES = (
     "protobuf/_fields",
     "protocol/_produce",
     "runtime/io/_gather",
+    "shares/updates/_hand_out",
     "shares/updates/_updates",
     "storage/commit_log/_frames",
     "storage/read/_read_check",

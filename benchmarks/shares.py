@@ -19,7 +19,8 @@ from penstock.base.ids import CoordinatorEpoch
 from penstock.shares.answers import accept
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
-from penstock.shares.hand_out import HandOut, Wanted, hand_out
+from penstock.shares.hand_out import hand_out
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.ledger import Ledger, Tally
 from penstock.shares.share import Share
 from penstock.shares.state import Moved, ShareKey

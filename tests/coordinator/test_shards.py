@@ -22,7 +22,7 @@ from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.messages import StreamsHeartbeat
 from penstock.shares.answers import Claim, Say
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import Wanted
+from penstock.shares.updates.handed import Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.messages import Answer
 from penstock.shares.state import ShareKey

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from penstock.shares.answers import Claim, Say, Times, Verdict, accept, say
 from penstock.shares.cells import DONE
 from penstock.shares.config import SharePolicy
-from penstock.shares.hand_out import HandOut, Short, Wanted, hand_out
+from penstock.shares.hand_out import hand_out
+from penstock.shares.updates.handed import HandOut, Short, Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.state import Acquired, Settled
 from tests.shares.bench import FAR, cells, derived, flush, load, new_ledger, take_over
@@ -26,7 +27,7 @@ def take(ledger: Ledger, count: int, member: str = "a", **wanted: Any) -> HandOu
 
 
 def updates(ledger: Ledger) -> list[type]:
-    return [type(update) for _, update in ledger._updates]
+    return [type(update) for update in ledger.unwritten()]
 
 
 def receipts(handed: HandOut) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import HandOut, Short, Wanted
+from penstock.shares.updates.handed import HandOut, Short, Wanted
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.records import UPDATE, decode_key, decode_update
 from penstock.shares.runs import length

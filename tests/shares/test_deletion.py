@@ -8,9 +8,8 @@ from penstock.coordinator.records import REWRITE_BATCH_BYTES, records_bytes
 from penstock.shares.answers import Claim, Say
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import HandOut, Wanted
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Answer, Unavailable
-from penstock.shares.records import encode_update, update_key
 from tests.shares.bench import ALL, KEY, load, new_ledger
 from tests.shares.world import VISIBLE, World
 
@@ -52,8 +51,7 @@ def test_who_deletes_a_share_with_a_full_batch_is_told_when_the_log_has_it() -> 
     size, count = 0, 0
     while size < REWRITE_BATCH_BYTES:
         assert isinstance(one.coordinator.acquire(KEY, ONE), HandOut)
-        for key, value in islice(ledger._updates, count, None):
-            record = update_key(KEY, key), encode_update(key, value)
+        for record in islice(ledger._records, count, None):
             size += records_bytes([record])
             count += 1
     told: list[Answer] = []

@@ -6,7 +6,8 @@ from penstock.shares.answers import Claim, Say, Times, Verdict, accept, say
 from penstock.shares.cells import CELLS
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import expire
-from penstock.shares.hand_out import Short, Wanted, hand_out, settle_absent
+from penstock.shares.hand_out import hand_out, settle_absent
+from penstock.shares.updates.handed import Short, Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.snapshot import snapshot
 from penstock.shares.state import Moved

@@ -4,7 +4,8 @@ from penstock.shares.answers import Claim, Say, Times, say
 from penstock.shares.cells import CELLS, CHUNK_BYTES
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
-from penstock.shares.hand_out import Wanted, hand_out
+from penstock.shares.hand_out import hand_out
+from penstock.shares.updates.handed import Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NAMES_BYTES
 from penstock.shares.messages import Answer, Unavailable

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.wire import varint
 from penstock.shares.cells import CELLS
-from penstock.shares.hand_out import Wanted, hand_out
+from penstock.shares.hand_out import hand_out
+from penstock.shares.updates.handed import Wanted
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX, VERSION, UnknownVersion
 from penstock.shares.records import (
     SLOTS,

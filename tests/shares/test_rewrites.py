@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from penstock.coordinator.records import UnreadRecord
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import HandOut, Wanted
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Unavailable
 from penstock.shares.records import head_key, update_key
 from tests.shares.bench import KEY, load, picture

@@ -8,7 +8,7 @@ import pytest
 from penstock.shares.answers import Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import Short, Wanted
+from penstock.shares.updates.handed import Short, Wanted
 from penstock.shares.messages import Unavailable
 from penstock.shares.reading import RUNS_MAX
 from tests.shares.bench import KEY, offsets

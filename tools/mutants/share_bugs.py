@@ -163,7 +163,7 @@ MUTANTS = (
           ("shares/shard.py", "is state and state.ledgers.get(key) is ledger:", "is state and not ledger.is_gone:"),
           kind=Kind.STALE, near=CONTRACT),
     plant("share-deletion-counts-as-written", AREA, "a batch that is full with a deleted share's last update counts as its deletion, too",
-          ("shares/ledger.py", "        self.is_gone &= count == updates  # one more was the deletion\n", "        self.is_gone &= count <= 0 or bool(self._updates)\n"),
+          ("shares/ledger.py", "        self.is_gone &= count == updates  # one more was the deletion\n", "        self.is_gone &= count <= 0 or bool(self._records)\n"),
           kind=Kind.RANGE, near=DELETION),
     plant("share-copies-of-a-deleted-one", AREA, "records of a share that was deleted are copied to the dead letters",
           (COORDINATOR, "        if part.letters and self.here.has(shares, part.ledger):\n", "        if part.letters and self.here.shows(shares):\n"),

@@ -31,7 +31,8 @@ from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import delivered, dying_in, first_free, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
-from penstock.shares.hand_out import HandOut, Wanted, hand_out, is_name, settle_absent
+from penstock.shares.hand_out import hand_out, is_name, settle_absent
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.here import SharesHere
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY

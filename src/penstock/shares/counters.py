@@ -6,7 +6,7 @@ Source: Kafka `ShareGroupMetrics`, `SharePartitionMetrics` (KIP-1103).
 from collections import Counter
 from dataclasses import dataclass, field
 
-from penstock.shares.hand_out import HandOut, Short
+from penstock.shares.updates.handed import HandOut, Short
 from penstock.shares.runs import length
 
 

@@ -8,12 +8,9 @@ last time alone: so it does not take others with it, whose count would rise for 
 Source: Kafka `SharePartition.acquire` (KIP-932), KIP-1206 for strict counts.
 """
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from re import compile as compiled
-from typing import NamedTuple
 
 from penstock.shares.cells import CELLS, DONE, FREE, SHIFT, Chunk
 from penstock.shares.config import SharePolicy
@@ -24,12 +21,12 @@ from penstock.shares.records import HASHES_MAX
 from penstock.shares.runs import Run, Runs, clipped, joined, parts
 from penstock.shares.share import SETTLED, Share
 from penstock.shares.state import Acquired, Scanned, Settled
+from penstock.shares.updates.compiled import hand_out_new
+from penstock.shares.updates.handed import HAND_OUT_MAX, HandOut, Short, Wanted
 
 SCAN_MAX = 4_096
 """Offsets whose keys are looked at for one hand-out."""
 SCAN_MIN = 64
-COUNT_MAX = 10_000
-"""Records of one hand-out."""
 NAME_BYTES_MAX = 1_024
 """Of a member."""
 COUNT_TOGETHER = 16
@@ -40,47 +37,13 @@ _FREE = compiled(b"%c+" % FREE)
 _OPEN = compiled(b"[^%c%c]+" % SETTLED)
 
 
-class Short(Enum):
-    """Why fewer records were handed out than wanted."""
-
-    NO_MORE = "there are no more"
-    IN_FLIGHT = "so many are handed out already"
-    MEMBER = "the member has so many already"
-    MEMBERS = "so many members have some already"
-    WINDOW = "the oldest record that is not over is too far behind"
-    ALONE = "one that failed often goes alone, or with few others"
-
-
-class Wanted(NamedTuple):
-    """What a member asks for."""
-
-    member: str
-    count_max: int
-    visible_end: int
-    """Offsets from here on are not handed out: high watermark, or last stable offset."""
-    lock_ms: int
-    """How long it has the records."""
-    absent: Runs = ()
-    """Offsets that are not to be handed out: never written, control records, of aborted
-    transactions, removed by compaction, filtered out. They ascend."""
-    batch_ends: Sequence[int] = ()
-    """Ends of batches, ascending: new records are handed out to such an end, if bounds allow."""
-    hashes: "array[int] | None" = None
-    """Ordered shares: of the keys of the offsets from the window's end on."""
-
-
-class HandOut(NamedTuple):
-    """Records that were handed out, in order, with how often that was so far."""
-
-    nonce: int = 0
-    runs: Runs = ()
-    counts: Sequence[int] = ()
-    """By record."""
-    short: Short | None = None
-
-
 def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> HandOut:
     """Hand out at most `count_max` records, or whole batches, until the tick `due`."""
+    return hand_out_new(ledger, wanted, due, policy) or hand_out_any(ledger, wanted, due, policy)
+
+
+def hand_out_any(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> HandOut:
+    """As `hand_out`, in every case."""
     share = ledger.share
     assert is_name(wanted.member), len(wanted.member)
     member = share.members.number_of(wanted.member)
@@ -128,7 +91,7 @@ def _is_apart(share: Share, wanted: Wanted, number: int, policy: SharePolicy) ->
     if share.is_ordered or wanted.absent or number == NOBODY:
         return False
     most = wanted.count_max
-    if not 0 < most <= COUNT_MAX:
+    if not 0 < most <= HAND_OUT_MAX:
         return False
     if wanted.batch_ends:
         most += max(wanted.batch_ends[-1] - share.end, 0)
@@ -180,7 +143,7 @@ def open_runs(share: Share, run: Run) -> Iterator[Run]:
 def _room(share: Share, wanted: Wanted, policy: SharePolicy) -> tuple[int, Short | None]:
     """Return how many records may be handed out, and which bound is below what is wanted."""
     held = share.members.in_flight[share.members.number_of(wanted.member)]
-    left, short = min(wanted.count_max, COUNT_MAX), None
+    left, short = min(wanted.count_max, HAND_OUT_MAX), None
     for bound, why in (
         (policy.in_flight_max - share.in_flight, Short.IN_FLIGHT),
         (policy.member_in_flight_max - held, Short.MEMBER),

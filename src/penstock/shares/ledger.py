@@ -1,6 +1,6 @@
 """What has been replayed on a share and is not in the log yet.
 
-    write(update) ─► replayed at once ─► records() ─► the journal
+    write(update) ─► replayed at once, and made a record ─► records() ─► the journal
     accept(offsets) ─► collected ─► close() ─► one update for all
 
 A share runs ahead of its log: what was decided is so for whoever comes next, and it is written in
@@ -22,7 +22,14 @@ from collections.abc import Iterable
 from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.shares.cells import DONE
 from penstock.shares.reading import RUNS_MAX
-from penstock.shares.records import SLOTS, UPDATE, encode_update, head_key, key_prefix
+from penstock.shares.records import (
+    SLOTS,
+    UPDATE,
+    decode_update,
+    encode_update,
+    head_key,
+    key_prefix,
+)
 from penstock.shares.runs import parts
 from penstock.shares.share import Share
 from penstock.shares.state import NO_EPOCH, Acquired, Began, Settled, Update
@@ -46,8 +53,8 @@ class Tally:
 class Ledger:
     """Of one share."""
 
-    __slots__ = ("_accepted", "_memory_bytes", "_prefix", "_tally", "_updates", "confirmed_base",
-                 "is_gone", "share", "unwanted")  # fmt: skip
+    __slots__ = ("_accepted", "_bytes", "_memory_bytes", "_prefix", "_records", "_tally",
+                 "confirmed_base", "is_gone", "share", "unwanted")  # fmt: skip
 
     def __init__(self, share: Share, tally: Tally) -> None:
         self.share = share
@@ -58,7 +65,9 @@ class Ledger:
         self.unwanted = NONE_UNWANTED
         """Records that are not in the log as accepted, and were passed over; for a trace."""
         self._accepted: list[int] = []
-        self._updates: deque[tuple[int, Update]] = deque()
+        self._records: deque[tuple[bytes, bytes]] = deque()
+        self._bytes = 0
+        """Of the records, with what the log needs for each."""
         self._prefix = key_prefix(share.key, UPDATE)
         self._tally = tally
         self._memory_bytes = 0
@@ -67,7 +76,7 @@ class Ledger:
     @property
     def is_empty(self) -> bool:
         """Whether the log has everything."""
-        return not self._updates and not self._accepted and not self.is_gone
+        return not self._records and not self._accepted and not self.is_gone
 
     @property
     def has_room(self) -> bool:
@@ -77,7 +86,7 @@ class Ledger:
     @property
     def pending_count(self) -> int:
         """Records that the log does not have, once what was accepted is settled."""
-        return len(self._updates) + self.is_gone
+        return len(self._records) + self.is_gone
 
     def weigh(self) -> None:
         """Count what the share takes in memory now; nothing once it is deleted."""
@@ -127,7 +136,7 @@ class Ledger:
 
     def unwritten(self) -> list[Update]:
         """Return the updates that the log does not have, in order."""
-        return [update for _, update in self._updates]
+        return [decode_update(value)[1] for _, value in self._records]
 
     def records(self, bytes_max: int) -> list[JournalRecord]:
         """Return what the log does not have, from the first on, in order.
@@ -135,22 +144,28 @@ class Ledger:
         They are about `bytes_max` or a little more, and stay until `written`.
         """
         self.close()
-        found: list[JournalRecord] = []
-        for seq, update in self._updates:
-            record = self._prefix + (seq % SLOTS).to_bytes(4, "big"), encode_update(seq, update)
-            found.append(record)
-            bytes_max -= len(record[0]) + len(record[1]) + RECORD_OVERHEAD_BYTES
-            if bytes_max <= 0:
-                return found
+        if self._bytes >= bytes_max:
+            return self._first_records(bytes_max)
+        found: list[JournalRecord] = [*self._records]
         if self.is_gone:
             found.append((head_key(self.share.key), None))
         return found
 
+    def _first_records(self, bytes_max: int) -> list[JournalRecord]:
+        """Return the records up to the one with which they are `bytes_max` or more."""
+        found: list[JournalRecord] = []
+        for record in self._records:
+            found.append(record)
+            bytes_max -= _bytes_of(record)
+            if bytes_max <= 0:
+                break
+        return found
+
     def written(self, count: int) -> None:
         """Forget the first records: the log has them."""
-        updates = min(count, len(self._updates))
+        updates = min(count, len(self._records))
         for _ in range(updates):
-            self._updates.popleft()
+            self._bytes -= _bytes_of(self._records.popleft())
         self.is_gone &= count == updates  # one more was the deletion
 
     def delete(self) -> None:
@@ -172,5 +187,13 @@ class Ledger:
         self._begin()
         seq = self.share.seq + 1
         self.share.replay(seq, update)
-        self._updates.append((seq, update))
+        key = self._prefix + (seq % SLOTS).to_bytes(4, "big")
+        record = key, encode_update(seq, update)
+        self._records.append(record)
+        self._bytes += _bytes_of(record)
         self._tally.count += 1
+
+
+def _bytes_of(record: tuple[bytes, bytes]) -> int:
+    """Return about how many bytes a record takes in the log."""
+    return len(record[0]) + len(record[1]) + RECORD_OVERHEAD_BYTES

@@ -26,6 +26,7 @@ TWINS = (
     "penstock.record._single_frame",
     "penstock.record._walk",
     "penstock.runtime.io._gather",
+    "penstock.shares.updates._hand_out",
     "penstock.shares.updates._updates",
     "penstock.storage.commit_log._frames",
     "penstock.storage.read._read_check",

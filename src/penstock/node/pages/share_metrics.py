@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.kafka.shares.sessions import ShareSessions
 from penstock.shares.coordinator import ShareCoordinator
-from penstock.shares.hand_out import Short
+from penstock.shares.updates.handed import Short
 
 COUNTERS = {
     "handed_out": "Records handed out to members of share groups, each time that one is.",

@@ -44,7 +44,7 @@ from penstock.remoting.pop.records import (
     look,
 )
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import Wanted as WantedRecords
+from penstock.shares.updates.handed import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
 from penstock.storage.errors import OffsetOutOfRange
 

@@ -1,6 +1,6 @@
 """What every accepted record goes through: its run, its cell, its bytes. In Python.
 
-The compiled twins are in `_updates.pyx`; `compiled.py` chooses.
+The compiled twins are in `_updates.pyx` and `_hand_out.pyx`; `compiled.py` chooses.
 
 Source: docs/formats/share-state.md for the bytes.
 """
@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from penstock.coordinator import wire
 from penstock.shares.cells import ACQUIRED, MASK, SHIFT, Chunk
+from penstock.shares.config import SharePolicy
 from penstock.shares.runs import Run, Runs
+from penstock.shares.updates.handed import HandOut, Wanted
 
 VERSION = 1
 
@@ -78,3 +80,11 @@ def settle_lone(
                 continue
         left.append(run)
     return left, count
+
+
+def hand_out_new(ledger: object, wanted: Wanted, due: int, policy: SharePolicy) -> HandOut | None:
+    """Return the usual hand-out, of new records alone; None, and nothing is changed, otherwise.
+
+    In Python that is never done: it would be a second `hand_out.hand_out_any`.
+    """
+    return None
