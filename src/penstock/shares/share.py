@@ -18,7 +18,7 @@ Source: Kafka `SharePartition` (KIP-932); its persister keeps batches, ours what
 """
 
 from array import array
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from re import compile as compiled
 from typing import Any
@@ -43,7 +43,7 @@ from penstock.shares.cells import (
 )
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
-from penstock.shares.runs import Run, Runs, clipped, joined
+from penstock.shares.runs import Runs, clipped, joined
 from penstock.shares.state import (
     NO_EPOCH,
     NO_PAUSE,
@@ -345,12 +345,10 @@ class Share:
         """
         if not self.timers.is_crowded:
             return
-        kept, by_tick = Timers(), defaultdict[int, list[Run]](list)
-        for tick, (first, end) in self.timers.entries():
-            by_tick[tick] += clipped([(first, end)], self.base, self.end)
-        for tick, runs in by_tick.items():
+        kept = Timers()
+        for tick, runs in self.timers.entries(self.base):
             is_late = tick == self.loaded_tick  # such have more time than their cells say
-            for chunk, i, j, begin in self.pieces(joined(runs)):
+            for chunk, i, j, begin in self.pieces(joined(clipped(runs, self.base, self.end))):
                 for k, stop in chunk.timed(i, j, tick, is_late=is_late):
                     kept.add(tick, begin + k - i, stop - k)
         kept.thinned()

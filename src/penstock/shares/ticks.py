@@ -56,12 +56,16 @@ class Timers:
         """Whether most entries are of the past, so that they are worth to be looked at."""
         return self.offsets > self._limit
 
-    def entries(self) -> Iterator[tuple[int, Run]]:
-        """Yield all entries with their ticks, the earliest tick first."""
+    def entries(self, base: int) -> Iterator[tuple[int, list[Run]]]:
+        """Yield the ticks, the earliest first, with the entries that reach beyond `base`.
+
+        Most do not where records are accepted soon, so that those take no more than a look.
+        """
         for tick in sorted(self._ticks):
-            for entry in self._buckets[tick]:
-                first = entry >> _COUNT_BITS
-                yield tick, (first, first + (entry & _COUNT_MAX))
+            bucket = self._buckets[tick]
+            left = [e for e in bucket if (e >> _COUNT_BITS) + (e & _COUNT_MAX) > base]
+            firsts = [(entry >> _COUNT_BITS, entry & _COUNT_MAX) for entry in left]
+            yield tick, [(first, first + count) for first, count in firsts]
 
     def thinned(self) -> None:
         """Note that there is only one entry for each offset."""
