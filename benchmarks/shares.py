@@ -20,10 +20,10 @@ from penstock.shares.answers import accept
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.hand_out import hand_out
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.ledger import Ledger, Tally
 from penstock.shares.share import Share
 from penstock.shares.state import Moved, ShareKey
+from penstock.shares.updates.handed import HandOut, Wanted
 
 GOAL = ">= 500,000 hand-outs with acknowledgement a second; <= 30 MB for a million in flight"
 MILLION = 1_000_000

@@ -22,10 +22,10 @@ from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.messages import StreamsHeartbeat
 from penstock.shares.answers import Claim, Say
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.messages import Answer
 from penstock.shares.state import ShareKey
+from penstock.shares.updates.handed import Wanted
 from penstock.tier.metadata.state import TierMetadata
 from penstock.transactions.messages import NOBODY, Filter, Producer
 from tests.coordinator.held_journal import HeldJournal

@@ -10,8 +10,8 @@ from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.flushing import LETTERS_MAX
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Answer
+from penstock.shares.updates.handed import HandOut, Wanted
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import VISIBLE, World
 

@@ -12,9 +12,9 @@ from penstock.shares.answers import Claim, Say, Times, Verdict, accept, say
 from penstock.shares.cells import DONE
 from penstock.shares.config import SharePolicy
 from penstock.shares.hand_out import hand_out
-from penstock.shares.updates.handed import HandOut, Short, Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.state import Acquired, Settled
+from penstock.shares.updates.handed import HandOut, Short, Wanted
 from tests.shares.bench import FAR, cells, derived, flush, load, new_ledger, take_over
 
 DUE = 600

@@ -10,11 +10,11 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import HandOut, Short, Wanted
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.records import UPDATE, decode_key, decode_update
 from penstock.shares.runs import length
 from penstock.shares.state import Acquired, Settled
+from penstock.shares.updates.handed import HandOut, Short, Wanted
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import VISIBLE, World
 

@@ -8,8 +8,8 @@ from penstock.coordinator.records import REWRITE_BATCH_BYTES, records_bytes
 from penstock.shares.answers import Claim, Say
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Answer, Unavailable
+from penstock.shares.updates.handed import HandOut, Wanted
 from tests.shares.bench import ALL, KEY, load, new_ledger
 from tests.shares.world import VISIBLE, World
 

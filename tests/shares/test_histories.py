@@ -22,12 +22,12 @@ from penstock.shares.config import SharePolicy
 from penstock.shares.due import expire
 from penstock.shares.find import dying_in, held_by
 from penstock.shares.hand_out import hand_out, settle_absent
-from penstock.shares.updates.handed import HandOut, Short, Wanted
 from penstock.shares.records import decode_update
 from penstock.shares.runs import joined
 from penstock.shares.share import Share
 from penstock.shares.snapshot import snapshot
 from penstock.shares.state import Moved, Settled
+from penstock.shares.updates.handed import HandOut, Short, Wanted
 from tests.shares.bench import (
     KEY,
     cells,

@@ -7,11 +7,11 @@ from penstock.shares.cells import CELLS
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import expire
 from penstock.shares.hand_out import hand_out, settle_absent
-from penstock.shares.updates.handed import Short, Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.snapshot import snapshot
 from penstock.shares.state import Moved
 from penstock.shares.ticks import TICK_MAX, Timers, tick_of, ticks_in
+from penstock.shares.updates.handed import Short, Wanted
 from tests.shares.bench import FAR, check, flush, load, new_ledger, offsets, picture, take_over
 
 MANY = 5 * CELLS + 100

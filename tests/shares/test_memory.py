@@ -5,13 +5,13 @@ from penstock.shares.cells import CELLS, CHUNK_BYTES
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.hand_out import hand_out
-from penstock.shares.updates.handed import Wanted
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NAMES_BYTES
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.share import SHARE_BYTES
 from penstock.shares.state import Moved, ShareKey
 from penstock.shares.ticks import IDLE_MAX
+from penstock.shares.updates.handed import Wanted
 from tests.shares.bench import FAR, KEY, check, flush, new_ledger, offsets, take_over
 from tests.shares.world import World
 

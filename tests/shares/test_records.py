@@ -12,7 +12,6 @@ from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.wire import varint
 from penstock.shares.cells import CELLS
 from penstock.shares.hand_out import hand_out
-from penstock.shares.updates.handed import Wanted
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX, VERSION, UnknownVersion
 from penstock.shares.records import (
     SLOTS,
@@ -37,6 +36,7 @@ from penstock.shares.state import (
     ShareKey,
     Update,
 )
+from penstock.shares.updates.handed import Wanted
 from tests.shares.bench import KEY, POLICY, flush, new_ledger
 
 OFFSETS = st.integers(0, OFFSET_MAX - SPAN_MAX)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from penstock.coordinator.records import UnreadRecord
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Unavailable
 from penstock.shares.records import head_key, update_key
+from penstock.shares.updates.handed import HandOut, Wanted
 from tests.shares.bench import KEY, load, picture
 from tests.shares.world import VISIBLE, World
 

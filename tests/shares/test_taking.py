@@ -8,9 +8,9 @@ import pytest
 from penstock.shares.answers import Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import Short, Wanted
 from penstock.shares.messages import Unavailable
 from penstock.shares.reading import RUNS_MAX
+from penstock.shares.updates.handed import Short, Wanted
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import LOCK_MS, ShareClock, World
 

@@ -17,7 +17,7 @@ from penstock.shares.runs import SPAN_MAX, Run, runs_of
 from penstock.shares.state import Acquired, Settled
 from penstock.shares.updates import compiled, plain
 
-offsets = st.lists(st.integers(0, OFFSET_MAX), max_size=60) | st.lists(
+offsets = st.lists(st.integers(0, OFFSET_MAX - 1), max_size=60) | st.lists(
     st.integers(5_000, 5_040), max_size=60
 )
 MEMBERS = 3

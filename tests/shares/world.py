@@ -9,10 +9,10 @@ from penstock.coordinator.records import JournalRecord
 from penstock.shares.answers import Claim, Say
 from penstock.shares.config import ShareConfig, SharePolicy
 from penstock.shares.coordinator import Move, ShareCoordinator
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.messages import Answer, Described, Unavailable
 from penstock.shares.runs import Run, Runs
 from penstock.shares.state import ShareKey
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.updates.tracing import Traces
 from tests.coordinator.held_journal import HeldJournal
 from tests.groups.world import HandClock

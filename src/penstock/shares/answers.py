@@ -113,12 +113,13 @@ def accept(
     """Accept records, each by its offset and the number of its hand-out."""
     share = ledger.share
     taken = held_first(share.chunks, receipts)  # nearly always all, and the fastest
-    verdicts = [_TAKEN] * len(taken)
-    if len(taken) == len(receipts):
+    count = len(taken)
+    verdicts = [_TAKEN] * count
+    if count == len(receipts):
         ledger.accept(taken)
         return verdicts
     limit = min(visible_end, share.base + window_max)
-    for offset, nonce in receipts[len(taken) :]:
+    for offset, nonce in receipts[count:]:
         verdict = judge(share, offset, nonce, limit)
         if verdict is Verdict.TAKEN:
             taken.append(offset)

@@ -32,7 +32,6 @@ from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import delivered, dying_in, first_free, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
 from penstock.shares.hand_out import hand_out, is_name, settle_absent
-from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.here import SharesHere
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
@@ -51,6 +50,7 @@ from penstock.shares.shard import TOGETHER, ShareShard
 from penstock.shares.state import Moved, Settled, ShareKey
 from penstock.shares.table import Part, Shares
 from penstock.shares.ticks import FIRST_MS, TICK_MS, tick_of, ticks_in
+from penstock.shares.updates.handed import HandOut, Wanted
 from penstock.shares.updates.tracing import Traces
 from penstock.shares.watchers import Watchers
 

@@ -6,8 +6,8 @@ Source: Kafka `ShareGroupMetrics`, `SharePartitionMetrics` (KIP-1103).
 from collections import Counter
 from dataclasses import dataclass, field
 
-from penstock.shares.updates.handed import HandOut, Short
 from penstock.shares.runs import length
+from penstock.shares.updates.handed import HandOut, Short
 
 
 @dataclass(slots=True)

@@ -164,8 +164,12 @@ class Ledger:
     def written(self, count: int) -> None:
         """Forget the first records: the log has them."""
         updates = min(count, len(self._records))
-        for _ in range(updates):
-            self._bytes -= _bytes_of(self._records.popleft())
+        if updates == len(self._records):  # nearly always
+            self._records.clear()
+            self._bytes = 0
+        else:
+            for _ in range(updates):
+                self._bytes -= _bytes_of(self._records.popleft())
         self.is_gone &= count == updates  # one more was the deletion
 
     def delete(self) -> None:

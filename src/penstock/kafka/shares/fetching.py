@@ -39,9 +39,9 @@ from penstock.kafka.shares.sessions import ShareSession, TopicIdPartition
 from penstock.kafka.shares.starting import start
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import Wanted
 from penstock.shares.messages import Outlook, Unavailable, WhyNot
 from penstock.shares.state import ShareKey
+from penstock.shares.updates.handed import Wanted
 from penstock.storage.errors import OffsetOutOfRange
 
 if TYPE_CHECKING:

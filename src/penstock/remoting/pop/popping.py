@@ -44,8 +44,8 @@ from penstock.remoting.pop.records import (
     look,
 )
 from penstock.shares.coordinator import Move
-from penstock.shares.updates.handed import Wanted as WantedRecords
 from penstock.shares.messages import Answer, Outlook, Unavailable, WhyNot
+from penstock.shares.updates.handed import Wanted as WantedRecords
 from penstock.storage.errors import OffsetOutOfRange
 
 if TYPE_CHECKING:
