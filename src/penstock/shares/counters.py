@@ -6,7 +6,6 @@ Source: Kafka `ShareGroupMetrics`, `SharePartitionMetrics` (KIP-1103).
 from collections import Counter
 from dataclasses import dataclass, field
 
-from penstock.shares.runs import length
 from penstock.shares.updates.handed import HandOut, Short
 
 
@@ -25,6 +24,6 @@ class ShareCounters:
 
     def note(self, handed: HandOut) -> None:
         """Count a hand-out."""
-        self.handed_out += length(handed.runs)
+        self.handed_out += len(handed.counts)
         if handed.short is not None:
             self.short[handed.short] += 1

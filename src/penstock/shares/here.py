@@ -110,7 +110,7 @@ class SharesHere:
     @property
     def memory_bytes(self) -> int:
         """Approximate memory of all shares that are coordinated here."""
-        return sum(one.tally.memory_bytes for one in self._shard.by_partition.values())
+        return sum([one.tally.memory_bytes for one in self._shard.by_partition.values()])
 
 
 def _new_share(key: ShareKey) -> Share:
