@@ -1,7 +1,9 @@
 """Bounds on both sides, and what is left where a share goes away amid something."""
 
+from array import array
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,12 +14,12 @@ from penstock.shares.cells import ACQUIRED, CELLS, FREE, STATE_COUNT, WAITING, C
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.find import DELIVERIES_TOLD
-from penstock.shares.hand_out import HandOut
+from penstock.shares.hand_out import HandOut, Wanted
 from penstock.shares.messages import Answer, Outlook, Unavailable
 from penstock.shares.reading import OFFSET_MAX
 from penstock.shares.state import ShareKey
 from penstock.shares.ticks import TICK_MS
-from tests.shares.bench import KEY, offsets
+from tests.shares.bench import KEY, check, offsets, picture
 from tests.shares.test_taking import world
 from tests.shares.world import LOCK_MS, VISIBLE, World
 
@@ -128,6 +130,78 @@ def check_outlook(one: World, policy: SharePolicy) -> None:
     assert found[2] == (policy.in_flight_max - in_flight if is_open else 0)
 
 
+# What was accepted in the same turn
+
+Then = Callable[[World, HandOut, list[object]], None]
+
+
+def saying(what: Say) -> Then:
+    def say(one: World, handed: HandOut, told: list[object]) -> None:
+        claims = [Claim(at, at + 1, handed.nonce) for at in range(6)]
+        one.coordinator.say(KEY, what, claims, "a", told.append, 500)
+
+    return say
+
+
+def ends(one: World, _: HandOut, __: list[object]) -> None:
+    one.clock.now_ms += LOCK_MS + TICK_MS
+    one.coordinator.runtime.tick(one.clock.now_ms)
+
+
+NEXT: dict[str, Then] = {
+    **{what.name.lower(): saying(what) for what in Say},
+    "the time ends": ends,
+    "the member leaves": lambda one, _, told: one.coordinator.leave(KEY, "a", told.append),
+    "the log begins later": lambda one, _, told: one.coordinator.move(
+        KEY, 1, Move.ADVANCE, told.append
+    ),
+    "copies are there": lambda one, _, __: one.coordinator.dead_lettered(KEY, [(0, 4)]),
+    "some are absent": lambda one, _, told: one.coordinator.absent(
+        KEY, [(1, 3)], VISIBLE, told.append
+    ),
+    "somebody asks": lambda one, _, told: told.append(outlook_of(one).next_offset),
+    "somebody takes": lambda one, _, told: told.append(
+        one.coordinator.acquire(KEY, Wanted("b", 3, VISIBLE, 1_000))
+    ),
+}
+
+
+def after(then: Then, *, is_ordered: bool, is_settled_first: bool) -> tuple[object, ...]:
+    """Return what is answered, and the share then: on this master and on the next one."""
+    one, turns = turning(replace(ROOMY, has_dead_letters=True))
+    if is_ordered:
+        one.coordinator.delete(KEY, lambda _: None)
+        one.coordinator.move(KEY, 0, Move.START_ORDERED, lambda _: None)
+    hashes = array("I", (1, 2, 1, 3, 2, 4)) if is_ordered else None
+    handed = one.coordinator.acquire(KEY, Wanted("a", 6, 6, LOCK_MS, hashes=hashes))
+    assert isinstance(handed, HandOut)
+    finish(one, turns)
+    taken = offsets(handed.runs)
+    one.coordinator.accept(KEY, [(at, handed.nonce) for at in taken[:2]], VISIBLE, lambda _: None)
+    if is_settled_first:
+        finish(one, turns)
+    told: list[object] = []
+    then(one, handed, told)
+    finish(one, turns)
+    return told, [shown(each) for each in (one, one.elsewhere())]
+
+
+def shown(one: World) -> dict[str, object]:
+    share = one.coordinator._shard.by_partition[0].ledgers[KEY].share
+    check(share)
+    seen = picture(share)
+    return {name: seen[name] for name in seen if name not in {"seq", "epoch"}}
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize("then", NEXT.values(), ids=NEXT)
+def test_what_comes_next_finds_what_was_accepted_in_the_same_turn_over(
+    then: Then, *, is_ordered: bool
+) -> None:
+    both = [after(then, is_ordered=is_ordered, is_settled_first=first) for first in (True, False)]
+    assert both[0] == both[1]
+
+
 # What time does
 
 
@@ -218,9 +292,11 @@ def test_long_work_stops_where_its_share_is_deleted_meanwhile(
     assert told == [Answer(Unavailable.NOT_HERE)]
     following = one.elsewhere()
     if is_remade:
-        assert (one.described().start_offset, one.described().in_flight_count) == (0, 5)
-        assert following.described().start_offset == 0
+        for each in (one, following):
+            assert (each.described().start_offset, each.described().in_flight_count) == (0, 5)
     else:
+        *_, last = one.journal.records()
+        assert last.value is None, "nothing is written behind the deletion"
         assert one.coordinator.describe(KEY) is Unavailable.NOT_STARTED
         assert following.coordinator.describe(KEY) is Unavailable.NOT_STARTED
 
@@ -237,6 +313,26 @@ def test_long_work_does_all_of_it(work: Callable[[World, list[Answer]], None]) -
     expected = (0, 0) if work is leave else (39_000, 1_000)
     assert (state.start_offset, state.in_flight_count) == expected
     assert one.elsewhere().described().start_offset == expected[0]
+
+
+def test_a_share_that_is_deleted_while_others_are_forgotten_is_left_alone() -> None:
+    one, turns = turning()
+    keys = [KEY._replace(group=f"g{number}") for number in range(5)]
+    for key in keys:
+        one.coordinator.move(key, 0, Move.START, lambda _: None)
+    finish(one, turns)
+
+    def is_gone(key: ShareKey) -> bool:
+        if key == keys[0]:
+            one.coordinator.delete(keys[-1], lambda _: None)
+            one.coordinator.move(keys[-1], 7, Move.START, lambda _: None)
+        return key != KEY
+
+    one.coordinator.forget(is_gone)
+    finish(one, turns)
+    for each in (one, one.elsewhere()):
+        assert {*each.coordinator.here.keys()} == {KEY, keys[-1]}
+        assert each.described(keys[-1]).start_offset == 7
 
 
 def deadlines(one: World) -> int:
