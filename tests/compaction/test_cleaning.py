@@ -288,6 +288,8 @@ def test_damage_and_disorder_stop_the_pass() -> None:
     rules = CleaningRules(end_offset=2, now_ms=NOW, delete_retention_ms=1)
     with pytest.raises(CorruptBatch, match="comes again"):
         list(CleaningPass(mapped, rules, transactions).clean(views(log.batches[::-1])))
+    with pytest.raises(CorruptBatch, match="offset 0 comes again"):
+        list(CleaningPass(mapped, rules, transactions).clean(views(log.batches[:1] * 2)))
     broken = bytearray(log.batches[0])
     broken[-1] ^= 1
     with pytest.raises(CorruptBatch):

@@ -108,6 +108,7 @@ def test_what_is_taken_on_trust_is_noted_until_it_is_flushed_and_no_longer(steps
         assert log.catching_up.trusts_claims or not log.leads
     log.lead()
     log.settle()
+    log.disk.power_loss()
     assert log.noted == EVERYWHERE
 
 
