@@ -49,6 +49,12 @@ def test_nothing_is_due_without_dirt_unless_a_horizon_has_passed() -> None:
     assert not dirt(**nothing, newest_horizon_ms=NOW + 1).is_due(NOW)
     assert dirt(**nothing, newest_horizon_ms=NOW).is_due(NOW)
     assert not dirt(**nothing, clean_bytes=0).is_due(NOW)
+    assert dirt(**nothing, newest_horizon_ms=0).is_due(0)
+
+
+def test_dirt_whose_age_is_not_known_is_due_by_its_share() -> None:
+    assert not dirt(dirty_bytes=100, oldest_dirty_ms=None).is_due(NOW)
+    assert dirt(dirty_bytes=101, oldest_dirty_ms=None).is_due(NOW)
 
 
 def test_the_dirtiest_is_first_and_of_equals_the_one_with_more_dirt() -> None:

@@ -232,6 +232,32 @@ def test_an_abort_that_the_notes_do_not_list_stops_the_pass() -> None:
     assert (refused.value.offset, refused.value.producer_id) == (3, 1)
 
 
+def test_an_abort_behind_one_that_is_listed_must_be_listed_too() -> None:
+    log = transaction(is_commit=False)
+    log.append([put(b"later")], producer=1, is_open=True)
+    log.mark(1, is_commit=False, now=0)
+    del log.aborted[-1]
+    with pytest.raises(UnlistedAbort) as refused:
+        Cleaned(log).clean(bound=log.stable, now=NOW)
+    assert refused.value.offset == log.stable - 1
+
+
+def test_an_abort_that_had_nothing_to_end_need_not_be_listed() -> None:
+    log = log_of([put(b"a")])
+    log.mark(1, is_commit=False, now=0)
+    part = cleaned(log)
+    assert part.end == 2
+
+
+def test_of_a_live_producer_no_older_batch_stays_empty() -> None:
+    log = Log()
+    for _ in range(3):
+        log.append([put(b"a")], producer=1)
+    log.append([put(b"a")])
+    part = cleaned(log, live={1: LiveProducer(0, 2)})
+    assert [span[0] for span in offsets(part.batches)] == [2, 3]
+
+
 def test_a_live_producers_last_sequence_stays_without_its_records() -> None:
     log = Log()
     log.append([put(b"a"), put(b"a")], producer=1)
@@ -262,6 +288,8 @@ def test_damage_and_disorder_stop_the_pass() -> None:
     rules = CleaningRules(end_offset=2, now_ms=NOW, delete_retention_ms=1)
     with pytest.raises(CorruptBatch, match="comes again"):
         list(CleaningPass(mapped, rules, transactions).clean(views(log.batches[::-1])))
+    with pytest.raises(CorruptBatch, match="offset 0 comes again"):
+        list(CleaningPass(mapped, rules, transactions).clean(views(log.batches[:1] * 2)))
     broken = bytearray(log.batches[0])
     broken[-1] ^= 1
     with pytest.raises(CorruptBatch):

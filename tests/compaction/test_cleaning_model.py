@@ -211,3 +211,29 @@ def test_headers_stay_but_for_what_the_records_say(history: list[Step]) -> None:
         else:
             assert (header.codec, header.delete_horizon_ms) == (0, None)
             assert header.max_timestamp == old.max_timestamp
+
+
+@given(HISTORIES)
+def test_a_report_is_what_counting_both_sides_gives(history: list[Step]) -> None:
+    part, now = Cleaned(Log()), 10_000
+    for step in history:
+        if not isinstance(step, Clean):
+            write(part.log, step, now)
+            continue
+        now += step.later_ms
+        before = part.all_batches()
+        if not clean(part, step, now):
+            continue
+        read = [one for one in before if read_header(memoryview(one)).base_offset < part.end]
+        report, left = part.report, part.batches
+        assert (report.read_batches, report.kept_batches) == (len(read), len(left))
+        assert (report.read_bytes, report.kept_bytes) == (size_of(read), size_of(left))
+        assert report.dropped_records == records_in(read) - records_in(left)
+
+
+def size_of(batches: list[bytes]) -> int:
+    return sum(len(batch) for batch in batches)
+
+
+def records_in(batches: list[bytes]) -> int:
+    return sum(header.record_count for header in headers(batches))

@@ -1,5 +1,6 @@
 """Copying a base: a replica begins anew from another one's snapshot and segments."""
 
+import errno
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from harness.ids import as_epochs
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.base.errors import PlatformError
 from penstock.storage.config import Retention
-from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded, LogBusy
+from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded, LogBusy, OutOfSpace
 from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.replicate.install import LogInstall
 from tests.storage.faulty_disk import FaultyDisk
@@ -130,6 +131,42 @@ def test_a_copy_of_another_history_is_begun_anew():
     assert asked(world, slave.begin_install, export.manifest) == SMALL.segment_bytes
     other = export.manifest._replace(epochs=as_epochs((4, 0)))
     assert asked(world, slave.begin_install, other) == 0
+
+
+def test_nothing_of_another_history_is_left_where_a_copy_is_begun_anew():
+    """A file that is longer than its successor could end in frames of the other history."""
+    world, disks, master, slave = replicated()
+    export = export_of(world, master)
+    copy_until((world, world), export, slave, SMALL.segment_bytes + 30_000)
+    assert {name.rpartition(".")[2] for name in staged(disks[1])} == {"part", "log"}
+    other = export.manifest._replace(epochs=as_epochs((4, 0)))
+    assert asked(world, slave.begin_install, other) == 0
+    assert staged(disks[1]) == []
+
+
+def staged(disk):
+    return [name for name in disk.names if "/install/" in name and "/log/" in name]
+
+
+def test_a_mastership_that_began_where_a_copy_ends_leaves_it_as_it_is():
+    world, _, master, slave = replicated()
+    export = export_of(world, master)
+    end = SMALL.segment_bytes
+    export.manifest = export.manifest._replace(epochs=as_epochs((1, 0), (2, end)))
+    copy_until((world, world), export, slave, end)
+    other = export.manifest._replace(epochs=as_epochs((1, 0), (3, end)))
+    assert asked(world, slave.begin_install, other) == end
+
+
+def test_bytes_of_a_copy_that_found_no_space_can_be_written_again():
+    world, disks, master, slave = replicated()
+    export = export_of(world, master)
+    assert asked(world, slave.begin_install, export.manifest) == 0
+    data = fetch(world, export, 0, 1_000)
+    disks[1].fail("write", "/install/log/", errno.ENOSPC)
+    with pytest.raises(OutOfSpace):
+        asked(world, slave.install, 0, data)
+    assert asked(world, slave.install, 0, data) == 1_000
 
 
 def test_a_copy_with_another_newest_mastership_is_begun_anew():

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from harness.log_world import World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import check_equal, open_member, replicate, take_run
@@ -55,6 +56,26 @@ def test_a_log_that_becomes_a_masters_amid_catching_up_is_noted_until_it_is_flus
         world.turn()
         world.work_one()
     world.run()
+    assert not any(name.endswith("catching-up") for name in disk.names)
+
+
+def test_a_log_that_becomes_a_masters_before_it_is_noted_is_not_noted_for_good():
+    world = World()
+    disk = FaultyDisk()
+    master, slave = open_log(world, FaultyDisk(), CONFIG), open_member(world, disk, CONFIG)
+    partition = master.open_partition(partition_number(0))
+    for number in range(120):
+        append(master, partition, size=700, fill=number)
+        world.run()
+    slave.append_run(take_run(world, master, 0, 1 << 20))
+    assert slave.end_position < master.end_position, "the note is asked for, and not there yet"
+    slave.begin_epoch(LeaderEpoch(2))
+    was_noted = False
+    while world.work:
+        world.work_one()
+        was_noted |= any(name.endswith("catching-up") for name in disk.names)
+        world.turn()
+    assert was_noted
     assert not any(name.endswith("catching-up") for name in disk.names)
 
 

@@ -139,8 +139,10 @@ def test_the_longest_silent_producer_makes_room():
 def test_a_full_table_makes_room_for_a_hundredth_of_it_at_once():
     states = ProducerStates(300, 0)
     table = ProducerTable(states, 1)
-    for producer_id in range(301):
+    for producer_id in range(300):
         table.record(header(0, producer_id=producer_id), 5)
+    assert [key[1] for key in states.entries] == list(range(300)), "it is full, and nothing more"
+    table.record(header(0, producer_id=300), 5)
     assert [key[1] for key in states.entries] == list(range(3, 301))
 
 

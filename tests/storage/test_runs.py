@@ -15,7 +15,6 @@ from harness.log_world import (
     read_all,
 )
 from penstock.base.ids import LeaderEpoch, Offset
-from penstock.frames import run_check
 from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
 from penstock.storage.errors import (
@@ -58,62 +57,6 @@ def test_a_slave_becomes_equal_byte_for_byte_over_many_segments(max_bytes):
         assert own.log_end_offset == other.log_end_offset
         assert own.log_start_offset == other.log_start_offset
         assert read_all(pair.world, pair.slave, own) == read_all(pair.world, pair.master, other)
-
-
-def count_turns(pair: Pair, run) -> int:
-    """Give the slave a run; nothing but the loop turns in between. Return how often it was told."""
-    told: list[int] = []
-    pair.slave.on_append_ready = lambda: told.append(1)
-    rest = run.after(pair.slave.append_run(run))
-    while rest.data:
-        before = len(told)
-        pair.world.turn()
-        assert len(told) == before + 1, "nothing else would let it go on"
-        rest = rest.after(pair.slave.append_run(rest))
-    return len(told)
-
-
-def test_a_long_run_is_taken_over_several_turns_of_the_loop(monkeypatch):
-    monkeypatch.setattr(run_check, "FRAMES_MAX", 3)
-    pair = Pair(QUIET)
-    for _ in range(11):
-        append(pair.master, pair.partition)
-    pair.world.run()  # one sync for all: no frame waits for one of the slave
-    turns = count_turns(pair, take_run(pair.world, pair.master, 0))
-    assert turns == 3, "the frame of the epoch, and 11 batches"
-    pair.world.run()
-    pair.check()
-
-
-@pytest.mark.parametrize(("bytes_max", "turns"), [(1, 5), (1500, 2), (1 << 20, 0)])
-def test_a_turn_takes_one_frame_however_large_and_no_more_than_its_bytes(
-    monkeypatch, bytes_max, turns
-):
-    monkeypatch.setattr(run_check, "BYTES_MAX", bytes_max)
-    pair = Pair(QUIET)
-    for _ in range(5):
-        append(pair.master, pair.partition, size=1000)
-    pair.world.run()
-    assert count_turns(pair, take_run(pair.world, pair.master, 0)) == turns
-    pair.world.run()
-    pair.check()
-
-
-def test_damage_behind_what_a_turn_takes_is_refused_when_it_is_reached(monkeypatch):
-    monkeypatch.setattr(run_check, "FRAMES_MAX", 3)
-    pair = Pair(QUIET)
-    for _ in range(5):
-        append(pair.master, pair.partition)
-    pair.world.run()
-    run = take_run(pair.world, pair.master, 0)
-    damaged = bytearray(run.data)
-    damaged[-1] ^= 1
-    run = run._replace(data=memoryview(damaged))
-    taken = pair.slave.append_run(run)
-    assert 0 < taken < len(run.data)
-    with pytest.raises(BadRun):
-        pair.slave.append_run(run.after(taken))
-    assert pair.slave.end_position == taken
 
 
 def test_a_run_never_crosses_a_segment_or_an_epoch_and_holds_whole_frames():

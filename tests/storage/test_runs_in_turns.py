@@ -62,3 +62,35 @@ def test_damage_behind_what_a_turn_takes_is_refused_when_it_is_reached(monkeypat
     with pytest.raises(BadRun):
         pair.slave.append_run(run.after(taken))
     assert pair.slave.end_position == taken
+
+
+def test_a_run_that_is_taken_whole_asks_for_nothing_more():
+    pair = Pair(QUIET)
+    for _ in range(5):
+        append(pair.master, pair.partition)
+    pair.world.run()
+    told: list[int] = []
+    pair.slave.on_append_ready = lambda: told.append(1)
+    run = take_run(pair.world, pair.master, 0)
+    assert pair.slave.append_run(run) == len(run.data)
+    pair.world.run()
+    assert told == []
+    pair.check()
+
+
+@pytest.mark.parametrize("synced", range(1, 8))
+def test_a_slave_goes_by_claims_where_a_run_needs_more_syncs_than_they_are_worth(synced):
+    pair = Pair(QUIET)
+    for _ in range(synced):
+        append(pair.master, pair.partition)
+        pair.world.run()
+    noted: list[str] = []
+    pair.slave_disk.on_operation = lambda operation, path: noted.extend(
+        [path] if operation == "replace" and path.endswith("catching-up") else []
+    )
+    run = take_run(pair.world, pair.master, 0)
+    flushed = pair.slave.flushed_position
+    rest = run.after(pair.slave.append_run(run))
+    pair.world.run()
+    syncs = run_check.count_syncs(rest, flushed) if rest.data else 0
+    assert bool(noted) is (syncs > run_check.SYNCS_MAX)

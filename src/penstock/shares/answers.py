@@ -237,7 +237,7 @@ def _held(share: Share, claim: Claim, number: int, what: Say) -> tuple[list[int]
             is_last = chunk.nonces[place] == nonce if nonce is not None else member == number
             if state == ACQUIRED and is_last and (nonce is not None or number != NOBODY):
                 held.append(begin + place - i)
-            elif state != ACQUIRED and is_last and _OVER_BY[what](state):
+            elif is_last and _OVER_BY[what](state):
                 worst = Verdict.ALREADY if worst is Verdict.TAKEN else worst
             else:
                 worst = Verdict.LAPSED

@@ -72,7 +72,7 @@ def hand_out_any(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) 
         fresh = (share.end, end)
         runs = joined([*runs, fresh]) if runs else [fresh]
         taken += end - share.end
-    if not is_alone and taken < wanted.count_max:
+    if taken < wanted.count_max:
         short = short or (Short.NO_MORE if limit == wanted.visible_end else Short.WINDOW)
     short = Short.ALONE if is_alone else short
     if not runs:

@@ -298,10 +298,10 @@ class TransactionCoordinator:
                 self._set((again, transactional_id), self.config.retry_ms)
 
         change = Put(states, transactional_id, after, confirmed=confirmed, refused=refused)
-        is_taken = self._base.writes.append(states.partition, change, told)
+        self._base.writes.append(states.partition, change, told)
         if after is None or not after.is_prepared:
             return
-        is_under_way = is_taken and states.is_in_flight(transactional_id)
+        is_under_way = states.is_in_flight(transactional_id)  # else it is refused, or confirmed
         if is_under_way and not self._duties.come_behind(states.partition):
             self._write_beside(states, after)
 
@@ -315,16 +315,14 @@ class TransactionCoordinator:
             self._append(states, one.transactional_id, after, nobody, RETRY)
 
     def _confirmed(self, states: IdTable, transactional_id: str, one: Transaction | None) -> None:
-        if one is None:
-            self._base.deadlines.cancel((TIMEOUT, transactional_id))
-            self._base.deadlines.cancel((RETRY, transactional_id))
+        if one is None:  # no transaction was open: nothing is left to end
             self.ends.tell(transactional_id)
             return
         self.counters.note(one.state)
         if one.is_prepared and self._duties.put_off(states.partition, one):
             self._base.outbox.behind(lambda: self._soon.put(MARK, transactional_id))
         self._begun(states, one)
-        if not one.is_prepared and not states.is_in_flight(transactional_id):
+        if not one.is_prepared:
             self.ends.tell(transactional_id)
 
     def _begun(self, states: IdTable, one: Transaction) -> None:

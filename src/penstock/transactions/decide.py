@@ -148,14 +148,22 @@ def _is_known(one: Transaction, known: Producer) -> bool:
     return known == producer_of(one)
 
 
-def refusal_of(one: Transaction | None, producer: Producer) -> ErrorCode | None:
+def refusal_of(one: Transaction, producer: Producer) -> ErrorCode | None:
     """Return why a producer may not use the id; None if it may."""
-    present = None if one is None else producer_of(one)
-    if present is None or present.producer_id != producer.producer_id:
+    present = producer_of(one)
+    if present.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if present.epoch != producer.epoch:
         return ErrorCode.PRODUCER_FENCED
     return None
+
+
+def _hindrance_of(one: Transaction, producer: Producer) -> ErrorCode | None:
+    """Return why a producer may not use the id now; None if it may."""
+    refused = refusal_of(one, producer)
+    if refused is None and one.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return refused
 
 
 def decide_add(
@@ -168,15 +176,15 @@ def decide_add(
     bounds: PartitionBounds,
 ) -> Decision:
     """Partitions enter the transaction, which begins with the first of them."""
-    refused = refusal_of(one, producer)
-    if one is None or refused is not None:
-        return Refused(refused or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if one.is_prepared:
-        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    is_going = one.state is _ONGOING
-    if is_going and partitions <= one.partitions:
+    if one is None:
+        return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    hindrance = _hindrance_of(one, producer)
+    if hindrance is not None:
+        return Refused(hindrance)
+    if partitions <= one.partitions:  # without a transaction it has none
         return Answered(producer)
-    added = partitions | one.partitions if is_going else partitions
+    is_going = one.state is _ONGOING
+    added = partitions | one.partitions
     if len(added) > bounds.partitions_max:
         return Refused(ErrorCode.POLICY_VIOLATION)
     if len(added) - len(one.partitions) > bounds.places_left:
@@ -200,12 +208,12 @@ def decide_verify(
 
     With `is_changing`, what is on its way may add it: a final code would end the producer.
     """
-    refused = refusal_of(one, producer)
-    if one is None or refused is not None:
-        return refused or ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if one.is_prepared:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
-    if one.state is _ONGOING and partition in one.partitions:
+    if one is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    hindrance = _hindrance_of(one, producer)
+    if hindrance is not None:
+        return hindrance
+    if partition in one.partitions:
         return ErrorCode.NONE
     return ErrorCode.CONCURRENT_TRANSACTIONS if is_changing else ErrorCode.INVALID_TXN_STATE
 
@@ -247,10 +255,10 @@ def _bumped_end(
     one: Transaction, *, is_commit: bool, now_ms: int, fresh_id: ProducerId | None
 ) -> Decision:
     """The end has an epoch of its own; without a transaction only the epoch changes."""
-    if one.is_exhausted and fresh_id is None:
-        return NEEDS_ID
     bumped = one.fenced()._replace(last_epoch=one.last_epoch)
-    if one.is_exhausted and fresh_id is not None:
+    if one.is_exhausted:
+        if fresh_id is None:
+            return NEEDS_ID
         bumped = bumped._replace(next_producer_id=fresh_id)
     ended = bumped.prepared(is_commit=is_commit, now_ms=now_ms)
     if one.state is _ONGOING:
@@ -262,11 +270,9 @@ def _end_of_old(
     one: Transaction, producer: Producer, version: int, *, is_commit: bool, now_ms: int
 ) -> Decision:
     """Version 1: the epoch stays as it is, and a retry looks like the request that it repeats."""
-    refused = refusal_of(one, producer)
-    if refused is not None:
-        return Refused(refused)
-    if one.is_prepared:
-        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    hindrance = _hindrance_of(one, producer)
+    if hindrance is not None:
+        return Refused(hindrance)
     if one.state is _ONGOING:
         ended = one.prepared(is_commit=is_commit, now_ms=now_ms)
         return Changed(ended._replace(version=version))

@@ -76,6 +76,8 @@ class CatchingUp:
         self._on_changed = on_changed
         self._is_noted = False
         self._is_changing = False
+        self._is_wanted = False
+        """Whether the log still follows since it last began to catch up."""
         self._end = Position(0)
         self._calm_runs = 0
         self.trusts_claims = True
@@ -84,6 +86,7 @@ class CatchingUp:
     def begin(self, position: Position) -> None:
         """Catch up from `position` on; `on_changed` is called when the note is written."""
         self._calm_runs = 0
+        self._is_wanted = True
         if self._is_changing:
             return
         if self._is_noted:
@@ -94,12 +97,16 @@ class CatchingUp:
         self._offload.submit(lambda: disk.replace(path, note), self._noted)
 
     def _noted(self, _: None, error: BaseException | None) -> None:
-        """Handle the outcome. If the note could not be written, the slave goes on, only slower."""
+        """Handle the outcome. If the note could not be written, the slave goes on, only slower.
+
+        The log may have become a master's meanwhile: then the note goes again at once, or damage of
+        what that has written would be taken for a torn write.
+        """
         self._is_changing = False
         if error is not None and not isinstance(error, OSError):
             raise error
         self._is_noted = error is None
-        self.trusts_claims = error is not None
+        self.trusts_claims = error is not None or not self._is_wanted
         self._on_changed()
 
     def took(self, syncs: int, end_position: Position) -> None:
@@ -113,6 +120,7 @@ class CatchingUp:
 
     def end(self) -> None:
         """Stop catching up: the log has become a master's."""
+        self._is_wanted = False
         self.trusts_claims = True
 
     def flushed(self, position: Position) -> None:
