@@ -161,6 +161,14 @@ _OF_OPERATORS: Final[Mapping[RequestCode, Schema]] = {
     C.GET_TOPIC_CONFIG: Schema(_NAMED),
     C.GET_BROKER_RUNTIME_INFO: Schema({}),
     C.GET_BROKER_CONFIG: Schema({}),
+    C.GET_NAMESRV_CONFIG: Schema({}),
+    C.UPDATE_BROKER_CONFIG: Schema({}, lambda: b"# nothing\n", lambda: b"#" * (BODY_BYTES_MAX - 1)),
+    C.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Schema({}),
+    C.GET_BROKER_CONSUME_STATS: Schema({"isOrder": ("true", "false")}),
+    C.GET_CONSUMER_RUNNING_INFO: Schema(
+        {"consumerGroup": (GROUP,), "clientId": ("nobody",), "jstackEnable": ("true", "false")}
+    ),
+    C.GET_ALL_PRODUCER_INFO: Schema({}),
     C.GET_CONSUMER_CONNECTION_LIST: Schema({"consumerGroup": (f"{GROUP}-0",)}),
     C.GET_PRODUCER_CONNECTION_LIST: Schema({"producerGroup": ("p",)}),
     C.QUERY_TOPIC_CONSUME_BY_WHO: Schema(_NAMED),

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.broker.audit import message_trace
 from penstock.broker.audit.message_trace import MessageTrace
+from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.finding.traces import TOPIC, Row, decode_row
 from penstock.node.access.audit import start_audit
 from penstock.record.read import iter_batches, iter_records
@@ -82,8 +83,42 @@ def test_rows_are_written_without_waiting_for_a_tick_once_the_topic_is_there(nod
     assert len(records(node)) == 4, "also what came while the first of them was written"
 
 
-def test_off_is_off() -> None:
-    assert traced(Cluster(1)).broker.message_trace is None
+@pytest.mark.parametrize(
+    ("cluster", "topic", "is_traced"),
+    [(0.0, "-1", False), (0.0, "100", True), (100.0, "0", False), (100.0, "-1", True)],
+    ids=["off", "of this topic alone", "not of this topic", "as all topics"],
+)
+def test_a_topic_may_say_otherwise_than_the_cluster(
+    cluster: float, topic: str, is_traced: bool
+) -> None:
+    node = traced(Cluster(1, message_trace_percent=cluster))
+    node.cluster.create("own", penstock_message_trace_percent=topic)
+    assert trace_of(node).wants(key_of(node, "own")) is is_traced
+    assert trace_of(node).wants(key_of(node)) is (cluster > 0)
+    trace_of(node).happened(key_of(node, "own"), [Event("done", [(0, 1)])])
+    node.cluster.world.run()
+    tick(node)
+    assert [row.topic for _, row in records(node)] == ["own"] * is_traced
+    assert (node.broker.partitions.by_name.get(TOPIC.encode()) is not None) is is_traced
+
+
+def test_a_topic_has_a_share_of_its_own() -> None:
+    node = traced(Cluster(1, message_trace_percent=100.0))
+    node.cluster.create("own", penstock_message_trace_percent="20.5")
+    trace_of(node).happened(key_of(node, "own"), [Event("done", [(0, 200)])])
+    node.cluster.world.run()
+    tick(node)
+    count = sum(end - first for _, row in records(node) for first, end in row.runs)
+    assert 10 < count < 90
+
+
+@pytest.mark.parametrize("text", ["-2", "-0.5", "100.1", "off", "nan", ""])
+def test_what_is_no_share_of_messages_is_refused(text: str) -> None:
+    parse = TOPIC_CONFIGS["penstock.message.trace.percent"].parse
+    assert [parse(one) for one in ("-1", "0", "-0", "0.01", "100")] == [-1, 0, 0, 0.01, 100]
+    assert str(parse("-0")) == "0.0"
+    with pytest.raises(ValueError, match=r"must be from 0 to 100, or -1|not a number"):
+        parse(text)
 
 
 def test_what_groups_do_with_internal_topics_is_not_traced(node: Node) -> None:

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "penstock message find orders --key order-17": "port 9876: test_message.py",
     "penstock message find orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json": "as above",
     "penstock message trace orders --key order-17": "as above: test_message_trace.py",
+    "penstock message trace orders --key order-17 --groups localhost:9092": "as above",
     "penstock message trace orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json": "as above",
 }
 TOPICS = ("greetings", "orders", "orders-again", "test", "a", "b")

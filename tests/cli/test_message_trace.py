@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from harness.ports import free_port
 from harness.share_groups import configure_group
@@ -200,3 +207,110 @@ def test_a_cluster_without_a_trace_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "broker.message_trace_percent" in done.stderr
     assert "stored" in done.stdout
+
+
+def consume(bootstrap: str, group: str, protocol: str, topic: str, count: int) -> None:
+    """Read so many messages with a stock client, and commit the position behind them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    for _ in range(count):
+        message = consumer.poll(UNTIL_SECONDS)
+        assert message is not None
+        assert message.error() is None
+        consumer.commit(message, asynchronous=False)
+    consumer.close()
+
+
+def test_positions_of_kafkas_groups_are_told_apart_from_deliveries(
+    served: Served, remote: Remote
+) -> None:
+    topic, before = served.topic("positions"), written(served)
+    bootstrap = f"127.0.0.1:{served.node.port}"
+    served.send(remote, topic, "p0", "p1", "p2")
+    consume(bootstrap, "old-readers", "classic", topic, 1)
+    consume(bootstrap, "new-readers", "consumer", topic, 2)
+    consume(bootstrap, "elsewhere", "classic", served.topic("another"), 0)
+    (first, *_) = pop(remote, topic, maxMsgNums=1).receipts
+    assert ack(remote, topic, first).code == ResponseCode.SUCCESS
+    settle(served, before + 2)
+    rows = [told(served, topic, "--key", f"p{at}", "--groups", bootstrap) for at in range(3)]
+    popped = [("delivered", "rmq.pop.g"), ("accepted", "rmq.pop.g")]
+    past, not_yet = "position past it", "position before it"
+    stored = ("stored", None)
+    assert events(rows[0]) == [stored, *popped, (past, "new-readers"), (past, "old-readers")]
+    assert events(rows[1]) == [stored, (past, "new-readers"), (not_yet, "old-readers")]
+    assert events(rows[2]) == [stored, (not_yet, "new-readers"), (not_yet, "old-readers")]
+    for row in rows[0][-2:]:
+        assert (row["partition"], row["offset"], row["id"]) == (0, 0, "ID-p0")
+        assert (row["time"], row["client"], row["node"]) == (None, None, None)
+    assert events(told(served, topic, "--key", "p0")) == [stored, *popped], "if they are asked for"
+
+
+def test_positions_are_of_the_partition_of_each_message(served: Served, remote: Remote) -> None:
+    topic = "two-partitions"
+    served.node.submit(CreateTopics(topics=(NewTopic(name=topic, partition_count=2),)))
+    for queue in (0, 1):
+        remote.ask(RequestCode.SEND_MESSAGE_V2, sent(topic, {"KEYS": "both"}, e=queue), b"v")
+    consumer = Consumer(
+        {"bootstrap.servers": f"127.0.0.1:{served.node.port}", "group.id": "of-second"}
+    )
+    consumer.commit(offsets=[TopicPartition(topic, 1, 1)], asynchronous=False)
+    consumer.close()
+    bootstrap = f"127.0.0.1:{served.node.port}"
+    rows = told(served, topic, "--key", "both", "--groups", bootstrap)
+    positions = [row for row in rows if row["group"] is not None]
+    assert [(row["partition"], row["event"]) for row in positions] == [(1, "position past it")]
+
+
+def test_nobody_at_the_port_of_groups_is_an_error_that_names_it(
+    served: Served, remote: Remote
+) -> None:
+    topic = served.topic("no-groups")
+    served.send(remote, topic, "x")
+    address = f"127.0.0.1:{free_port()}"
+    done = run(served.remoting, topic, "--key", "x", "--groups", address, "--timeout", "2")
+    assert done.returncode not in {0, 2}
+    assert address in done.stderr
+
+
+def test_a_topic_is_traced_or_not_as_it_says_while_the_node_runs(
+    served: Served, remote: Remote
+) -> None:
+    topic, before = served.topic("silent"), written(served)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.node.port}"})
+
+    def say(percent: str) -> None:
+        entry = ConfigEntry(
+            "penstock.message.trace.percent",
+            percent,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        (done,) = admin.incremental_alter_configs([resource]).values()
+        done.result(UNTIL_SECONDS)
+        topics = served.node.broker.partitions.by_name
+        assert served.node.until(
+            lambda: topics[topic.encode()].settings.message_trace_percent == float(percent)
+        )
+
+    def read(name: str) -> None:
+        served.send(remote, topic, name)
+        (receipt,) = pop(remote, topic).receipts
+        assert ack(remote, topic, receipt).code == ResponseCode.SUCCESS
+
+    say("0")
+    read("unseen")
+    say("100")
+    read("seen")
+    settle(served, before + 2)
+    assert events(told(served, topic, "--key", "unseen")) == [("stored", None)]
+    seen = [event for event, _ in events(told(served, topic, "--key", "seen"))]
+    assert seen == ["stored", "delivered", "accepted"]

@@ -154,6 +154,51 @@ def test_a_group_is_watched_reset_while_it_consumes_and_deleted(
     assert "consumeEnable=False: it has no counterpart here" in refused
 
 
+def test_a_consumer_tells_what_it_does_and_producers_are_told(address: str, tmp_path: Path) -> None:
+    mqadmin(tmp_path, address, f"updateTopic -b {address} -t asked -r 1 -w 1")
+    client(tmp_path, "produce", address, "asked", COUNT)
+    with running_client(tmp_path, "push", address, "asked", "does", "*", 2 * MESSAGES) as running:
+        assert wait_until(lambda: len(running.told()) >= MESSAGES, UNTIL_SECONDS)
+        (connections,) = mqadmin(tmp_path, address, "consumerConnection -g does")
+        found = re.search(r"\S+@\S+", connections)
+        assert found is not None
+        status, stacks, producers, progress = mqadmin(
+            tmp_path,
+            address,
+            f"consumerStatus -g does -i {found[0]}",
+            f"consumerStatus -g does -i {found[0]} -s",
+            f"producer -b {address}",
+            f"brokerConsumeStats -b {address}",
+        )
+    assert re.search(r"consumerGroup +: does", status)
+    queue = re.compile(rf"^asked +{SET} +0 ", re.MULTILINE)
+    assert queue.search(status), "its queue, and how far it is"
+    assert "ConsumeMessageThread" in stacks
+    assert "ConsumeMessageThread" not in status
+    assert f"clientId={found[0]},remoteIP=127.0.0.1" in producers
+    assert ["asked", "does", SET, "0", str(MESSAGES)] in [row[:5] for row in rows(progress)]
+
+
+def test_a_setting_of_a_broker_is_changed(address: str, tmp_path: Path) -> None:
+    change = "updateBrokerConfig -b {0} -k {1} -v {2}"
+    changed, read_only, unknown = mqadmin(
+        tmp_path,
+        address,
+        change.format(address, "log.retention.ms", 777000000),
+        change.format(address, "node.broker_id", 7),
+        change.format(address, "flushDiskType", "SYNC_FLUSH"),
+    )
+    assert f"update broker config success, {address}" in changed
+    assert "node.broker_id is read-only while a broker runs" in read_only
+    assert "CODE: 29" in unknown
+
+    def is_told() -> bool:
+        told = mqadmin(tmp_path, address, f"getBrokerConfig -b {address}", "getNamesrvConfig")
+        return all(re.search(r"log\.retention\.ms += +777000000", one) for one in told)
+
+    assert wait_until(is_told, UNTIL_SECONDS)
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
     with ClusterProcess(tmp_path / "cluster", has_remoting=True) as cluster:
@@ -223,6 +268,10 @@ _COMMANDS = (
     "topicRoute -t same",
     "topicStatus -t same",
     "consumerProgress -g alike -t same",
+    "getConsumerConfig -g alike",
+    "getConsumerConfig -g nobody",
+    "brokerConsumeStats -b BROKER",
+    "consumerStatus -g alike -i nobody",
     "resetOffsetByTime -g alike -t same -s 0",
     "consumerProgress -g alike -t same",
     "resetOffsetByTime -g alike -t same -s -1",
@@ -235,4 +284,4 @@ def _story(home: Path, name_servers: str, broker: str) -> list[str]:
     mqadmin(home, name_servers, f"updateTopic -b {broker} -t same -r 1 -w 1")
     client(home, "produce", name_servers, "same", COUNT)
     client(home, "push", name_servers, "same", "alike", "*", MESSAGES)
-    return mqadmin(home, name_servers, *_COMMANDS)
+    return mqadmin(home, name_servers, *(one.replace("BROKER", broker) for one in _COMMANDS))

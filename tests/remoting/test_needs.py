@@ -151,6 +151,12 @@ CASES |= {
     RequestCode.GET_TOPIC_CONFIG: [Case({"topic": TOPIC})],
     RequestCode.GET_BROKER_RUNTIME_INFO: [Case({})],
     RequestCode.GET_BROKER_CONFIG: [Case({})],
+    RequestCode.GET_NAMESRV_CONFIG: [Case({})],
+    RequestCode.UPDATE_BROKER_CONFIG: [Case({}, b"log.retention.ms=1000000000\n")],
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: [Case({})],
+    RequestCode.GET_BROKER_CONSUME_STATS: [Case({"isOrder": "false"})],
+    RequestCode.GET_CONSUMER_RUNNING_INFO: [Case({"consumerGroup": GROUP, "clientId": "nobody"})],
+    RequestCode.GET_ALL_PRODUCER_INFO: [Case({})],
     RequestCode.GET_CONSUMER_CONNECTION_LIST: [Case({"consumerGroup": GROUP})],
     RequestCode.GET_PRODUCER_CONNECTION_LIST: [Case({"producerGroup": GROUP})],
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: [Case({"topic": TOPIC})],
@@ -173,6 +179,9 @@ LEFT_OUT: dict[tuple[RequestCode, Need], bytes] = {
     (RequestCode.UNLOCK_BATCH_MQ, READ_TOPIC): b"queueId",
     (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, DESCRIBE_TOPIC): TOPIC.encode() + b'"',
     (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, DESCRIBE_GROUP): GROUP.encode() + b'"',
+    (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, DESCRIBE_GROUP): GROUP.encode() + b'"',
+    (RequestCode.GET_BROKER_CONSUME_STATS, DESCRIBE_GROUP): GROUP.encode() + b'"',
+    (RequestCode.GET_BROKER_CONSUME_STATS, DESCRIBE_TOPIC): TOPIC.encode() + b'"',
 }
 """Where an answer leaves out what is not permitted, and what it would have of that."""
 
@@ -201,6 +210,8 @@ class World:
         for code in (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2):
             assert self.ask(code, CASES[code][0]).code == ResponseCode.SUCCESS
         self.ask(RequestCode.HEART_BEAT, HEARTBEAT)
+        position = RequestCode.UPDATE_CONSUMER_OFFSET
+        assert self.ask(position, CASES[position][0]).code == ResponseCode.SUCCESS
         half = sent(TOPIC, {"TRAN_MSG": "true", "PGROUP": GROUP}, f=4)
         assert self.ask(RequestCode.SEND_MESSAGE_V2, Case(half)).code == ResponseCode.SUCCESS
 

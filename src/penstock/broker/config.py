@@ -69,7 +69,7 @@ class BrokerConfig:
     """Of so many messages in a hundred it is written to the internal topic __penstock_message_trace
     to which members of share groups, and of RocketMQ's groups that pop, they were delivered, and
     with what result; 0: of none. A hash of their places says of which. Use the same value on all
-    brokers."""
+    brokers. A topic may say otherwise (`penstock.message.trace.percent`)."""
 
     slave_reads: SlaveReads = SlaveReads.OFF
     """Whether slaves serve consumers, and which: off (none), rack (those in the slave's rack, by

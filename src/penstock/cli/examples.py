@@ -65,6 +65,7 @@ EXAMPLES = {
     ),
     "message trace": (
         "penstock message trace orders --key order-17",
+        "penstock message trace orders --key order-17 --groups localhost:9092",
         "penstock message trace orders --id 7F0000010B4C18B4AAC21A3D5C7E0000 -o json",
     ),
     "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),

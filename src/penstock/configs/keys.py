@@ -135,6 +135,16 @@ def ratio(text: str) -> Value:
     return abs(value)
 
 
+def percent_or_other(text: str) -> Value:
+    """A decimal number from 0 to 100; or -1, what another setting says."""
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError("not a number")
+    value = float(text)
+    if value != -1 and not 0 <= value <= 100:
+        raise ValueError("must be from 0 to 100, or -1")
+    return abs(value) if value != -1 else value
+
+
 def cleanup_policy(text: str) -> Value:
     """`delete`, `compact`, both in any order, or nothing, which keeps everything."""
     if not text:

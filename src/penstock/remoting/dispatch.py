@@ -41,17 +41,22 @@ from penstock.remoting.handlers import (
     send_back,
 )
 from penstock.remoting.handlers.admin import (
+    broker_progress,
     brokers,
+    change_brokers,
     change_groups,
     change_topics,
     groups,
+    known_groups,
     progress,
     query,
     reset,
+    running,
     topics,
     view,
 )
 from penstock.remoting.needs import NEEDS
+from penstock.remoting.operating.refusals import why_not_served
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.signed import NOT_SIGNED, SignedClient
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
@@ -83,12 +88,15 @@ Handle = Callable[[RemotingContext, Command, Reply], None]
 _MODULES: Final[tuple[ModuleType, ...]] = (
     acks,
     assignments,
+    broker_progress,
     brokers,
+    change_brokers,
     change_groups,
     change_topics,
     clients,
     end_transaction,
     groups,
+    known_groups,
     locks,
     offsets,
     pop,
@@ -98,6 +106,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     recall,
     reset,
     routes,
+    running,
     search,
     send,
     send_back,
@@ -133,7 +142,8 @@ class RemotingDispatcher:
             connection.close(str(error))
             return
         if command.is_answer:
-            return  # to a notification, which wants none
+            self._front.questions.answered(connection, command)
+            return
         is_known = not isinstance(guard, SignedClient) or guard.knows(command)
         context = connection.state
         if context is None:
@@ -145,7 +155,7 @@ class RemotingDispatcher:
         if not is_known:
             reply(code=ResponseCode.NO_PERMISSION, remark=NOT_SIGNED)
         elif handle is None:
-            told = f"request code {command.code} is not supported"
+            told = why_not_served(command.code)
             reply(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=told)
         elif context.unanswered > UNANSWERED_MAX:
             reply(code=ResponseCode.SYSTEM_BUSY, remark="too many requests are unanswered")

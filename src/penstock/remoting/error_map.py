@@ -15,6 +15,7 @@ from penstock.record import errors as record
 from penstock.remoting import errors as remoting
 from penstock.remoting import members
 from penstock.remoting.filters import errors as filters
+from penstock.remoting.operating import questions
 from penstock.remoting.recall import errors as recall
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.replication import errors as replication
@@ -42,6 +43,8 @@ _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     replication.ReplicationError: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogBusy: ResponseCode.SERVICE_NOT_AVAILABLE,
     storage.LogFollows: ResponseCode.SERVICE_NOT_AVAILABLE,
+    questions.TooManyQuestions: ResponseCode.SYSTEM_BUSY,
+    questions.ClientSilent: ResponseCode.CONSUME_MSG_TIMEOUT,
     members.TooManyMembers: ResponseCode.SYSTEM_BUSY,
     filters.SubscriptionMissing: ResponseCode.SUBSCRIPTION_NOT_EXIST,
     filters.SubscriptionOlder: ResponseCode.SUBSCRIPTION_NOT_LATEST,

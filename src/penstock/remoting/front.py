@@ -20,6 +20,7 @@
     arrivals    topics that the metadata has not yet
     finding     the index of messages by id and key, of all logs of the node
     resets      groups that are to read a queue from another offset on
+    questions   what the node asks clients for somebody else
 
 Source: ours. The broker does not know its fronts.
 """
@@ -51,6 +52,7 @@ from penstock.remoting.keeping import Keeping
 from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.operating.arrivals import Arrivals
+from penstock.remoting.operating.questions import Questions
 from penstock.remoting.operating.rates import Counted, Rates
 from penstock.remoting.operating.resets import PendingResets
 from penstock.remoting.pop.desk import PopDesk
@@ -87,6 +89,9 @@ class Configs(Protocol):
     def entries(self) -> Sequence[ConfigEntry]:
         """Return all settings of the node; secrets have no value."""
 
+    def read_only(self) -> Mapping[str, str]:
+        """Return the names that can not be changed, each with the one to change instead."""
+
 
 class NoConfigs:
     """A front without a node: nothing is told."""
@@ -94,6 +99,10 @@ class NoConfigs:
     def entries(self) -> Sequence[ConfigEntry]:
         """Return nothing."""
         return ()
+
+    def read_only(self) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
 
 
 class RemotingFront:
@@ -139,6 +148,7 @@ class RemotingFront:
         """How far away the time of a message's own may be."""
         self.arrivals = Arrivals(broker.metadata)
         self.resets = PendingResets()
+        self.questions = Questions()
         self.finding = Indexing(broker, NAMING, INDEX_BYTES)
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
 
@@ -178,9 +188,17 @@ class RemotingFront:
 
     def own_host(self) -> Host:
         """Return where clients reach this broker, as messages tell it."""
-        image = self.broker.metadata.brokers.get(self.broker.broker_id)
-        endpoint = None if image is None else self.endpoint_of(image)
+        endpoint = self._endpoint()
         return NO_HOST if endpoint is None else packed_host(*endpoint)
+
+    def own_address(self) -> str:
+        """Return the same as a text, empty where clients do not reach this broker."""
+        endpoint = self._endpoint()
+        return "" if endpoint is None else f"{endpoint[0]}:{endpoint[1]}"
+
+    def _endpoint(self) -> tuple[str, int] | None:
+        image = self.broker.metadata.brokers.get(self.broker.broker_id)
+        return None if image is None else self.endpoint_of(image)
 
     def tell_members(self, groups: list[str]) -> None:
         """Tell the members of groups that have changed, so that they divide the queues anew."""
@@ -225,6 +243,7 @@ class RemotingFront:
         if self.members.is_heard(connection):
             self.spawn("members that have gone", self._let_go(connection))
         self.asker.producers.closed(connection)
+        self.questions.closed(connection)
 
     async def _let_go(self, connection: Connection) -> None:
         while self.members.is_heard(connection):

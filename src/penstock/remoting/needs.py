@@ -89,6 +89,12 @@ NEEDS: Final[Mapping[RequestCode, frozenset[Need]]] = {
     RequestCode.DELETE_SUBSCRIPTIONGROUP: _needs(DELETE_GROUP),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _needs(READ_TOPIC, READ_GROUP),
     RequestCode.GET_BROKER_CONFIG: _needs(DESCRIBE_CONFIGS),
+    RequestCode.UPDATE_BROKER_CONFIG: _needs(ALTER_CONFIGS),
+    RequestCode.GET_NAMESRV_CONFIG: _needs(DESCRIBE_CONFIGS),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _needs(DESCRIBE_GROUP),
+    RequestCode.GET_BROKER_CONSUME_STATS: _needs(DESCRIBE_TOPIC, DESCRIBE_GROUP),
+    RequestCode.GET_CONSUMER_RUNNING_INFO: _needs(DESCRIBE_GROUP),
+    RequestCode.GET_ALL_PRODUCER_INFO: _needs(DESCRIBE_CLUSTER),
 }
 
 EITHER: Final[Mapping[RequestCode, tuple[Need, Need]]] = {

@@ -74,7 +74,7 @@ class Flushing:
 
     def pass_over(self, ledger: Ledger, receipts: Sequence[tuple[int, int]]) -> None:
         """Note that records which are accepted are not wanted by who got them, for the trace."""
-        if self._traces is not None:
+        if self._traces is not None and self._traces.wants(ledger.share.key):
             ledger.unwanted |= {offset for offset, _ in receipts}
 
     @staticmethod

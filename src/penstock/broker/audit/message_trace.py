@@ -8,6 +8,10 @@ lost: it is as much as came in the time of one write. What finds no room is drop
 nobody who delivers or acknowledges waits for it. Shares of internal topics are not traced: a group
 that reads the trace would make more of it for ever.
 
+How many of a topic's messages are traced is said by the topic, else by the broker's setting; which
+these are, by a hash. A change counts for what happens from then on: of messages that are under way
+the first events, or the last ones, may be missing.
+
 Source: row M-12 of the specification; bounds are ours.
 """
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.broker.broker import Broker
+    from penstock.broker.partitions import HostedTopic
     from penstock.shares.state import ShareKey
     from penstock.shares.updates.tracing import Event
 
@@ -44,7 +49,6 @@ class MessageTrace(Rows):
 
     def __init__(self, broker: Broker, topic: RowTopic) -> None:
         self._broker = broker
-        self._limit = limit_of(broker.config.message_trace_percent)
         self._rows: RowLog[Row] = RowLog(broker, topic, encode_row, WAITING_MAX, names_of)
         self._rows.on_written = self._on_written
         self.left_out = 0
@@ -53,7 +57,11 @@ class MessageTrace(Rows):
     def wants(self, key: ShareKey) -> bool:
         """Whether events of a share are traced."""
         topic = self._broker.partitions.by_id.get(key.topic_id)
-        return topic is not None and not topic.internal
+        return topic is not None and not topic.internal and self._percent_of(topic) > 0
+
+    def _percent_of(self, topic: HostedTopic) -> float:
+        own = topic.settings.message_trace_percent
+        return own if own >= 0 else self._broker.config.message_trace_percent
 
     def happened(self, key: ShareKey, events: Sequence[Event]) -> None:
         """Take events that are confirmed, in their order."""
@@ -61,10 +69,10 @@ class MessageTrace(Rows):
         if topic is None:
             return  # deleted meanwhile
         at_ms, node = self._broker.clock.wall_ms(), self._broker.broker_id
-        group = key.group[:TEXT_KEPT_MAX]
+        group, limit = key.group[:TEXT_KEPT_MAX], limit_of(self._percent_of(topic))
         for name, runs, member in events:
             looked = self._bounded(runs)
-            traced = sampled(key.topic_id, key.partition, looked, self._limit)
+            traced = sampled(key.topic_id, key.partition, looked, limit)
             client = member[:TEXT_KEPT_MAX]
             for some in pieces(traced):
                 place = topic.name, key.partition, some

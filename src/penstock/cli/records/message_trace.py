@@ -4,6 +4,10 @@
 
 That a message is stored is said by the message itself. What groups did with it are rows; a record
 that is done with and was never delivered to its group was passed over: its filter does not want it.
+
+Groups that read by positions leave no rows. Where a port for Kafka's clients is named, it is told
+of each whether the position that it has committed is behind the message: that is no delivery, has
+no time, and nobody knows who had the message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +15,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from penstock.cli.connect import ADMIN_SECONDS, CommandFailed, TimeoutOption
+from penstock.cli.connect import (
+    ADMIN_SECONDS,
+    CommandFailed,
+    TimeoutOption,
+    connected,
+    patient,
+)
 from penstock.cli.launch.http import BOOTSTRAP_DEFAULT, AuthorityOption, BootstrapOption
 from penstock.cli.output import Output, OutputOption, moment, note, print_rows
 from penstock.cli.records.asking import (
@@ -33,9 +43,19 @@ MESSAGES = 8
 """That are traced unless more are asked for: each takes a search."""
 COLUMNS = ("partition", "offset", "id", "time", "event", "group", "client", "node")
 NOT_TRACED = (
-    "no node has traced any message: set broker.message_trace_percent on each node, and restart it"
+    "no node has traced any message: set penstock.message.trace.percent of the topic, or"
+    " broker.message_trace_percent on each node"
 )
 STORED, ACCEPTED, PASSED_OVER = "stored", "accepted", "passed over"
+SHARE = "share"
+IS_PAST, IS_BEFORE = "position past it", "position before it"
+GroupsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT[,...]",
+        help="Tell positions of groups, too: brokers' ports for Kafka's clients.",
+    ),
+]
 
 
 class Traced(NamedTuple):
@@ -58,13 +78,16 @@ def trace(
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     access_key: KeysOption = None,
     node_ca: AuthorityOption = None,
+    groups: GroupsOption = None,
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell when messages were stored, to whom delivered, and with what result, by key or id.
 
-    Nodes need remoting.port and broker.message_trace_percent. Groups that read by positions,
-    Kafka's consumer groups and RocketMQ's that pull, leave no trace of single messages.
+    Nodes need remoting.port, and broker.message_trace_percent or the topic's
+    penstock.message.trace.percent. Groups that read by positions, Kafka's consumer groups and
+    RocketMQ's that pull, leave no trace of single messages: with --groups it is told which of them
+    have a committed position past a message, and which before it.
     """
     from penstock.http.upstream.finding import Query
 
@@ -79,8 +102,36 @@ def trace(
     _tell_lacks([answer, *answers])
     traced = [_rows(*one) for one in zip(answers, messages, strict=bool(answers))]
     traced = traced or [[] for _ in messages]
-    stories = (_story(*one) for one in zip(messages, traced, strict=True))
+    stories = [list(_story(*one)) for one in zip(messages, traced, strict=True)]
+    if groups is not None:
+        for one, story in zip(_positions(groups, timeout, topic, messages), stories, strict=True):
+            story += [{**story[0], **_NOTHING, **told} for told in one]
     print_rows([told for story in stories for told in story], COLUMNS, output)
+
+
+_NOTHING = {"time": None, "client": None, "node": None}
+
+
+def _positions(
+    bootstrap: str, timeout: float, topic: str, messages: Sequence[Traced]
+) -> list[list[dict[str, object]]]:
+    """Return for each message which groups have a position past it, and which before it."""
+    from penstock.client.groups import Groups
+    from penstock.remoting.later.group_topics import stored_name
+
+    stored = stored_name(topic)
+    partitions = sorted({(stored, one.partition) for one in messages})
+    told: list[list[dict[str, object]]] = [[] for _ in messages]
+    with connected(bootstrap, timeout) as cluster, patient("the brokers", timeout):
+        asked = Groups(cluster)
+        for group in [one.group_id for one in asked.list() if one.group_type != SHARE]:
+            known = asked.offsets(group, partitions)
+            for one, rows in zip(messages, told, strict=True):
+                position = known.get((stored, one.partition))
+                if position is not None:
+                    event = IS_PAST if position.offset > one.offset else IS_BEFORE
+                    rows.append({"event": event, "group": group})
+    return told
 
 
 def _placed(messages: Sequence["Message"]) -> Iterator[Traced]:

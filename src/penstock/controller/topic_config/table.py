@@ -54,6 +54,10 @@ def _is_zero(value: int) -> bool:
     return value == 0
 
 
+def _is_below_zero(value: float) -> bool:
+    return -1 < value < 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
     """Settings of a topic; as settings of a node, the defaults of topics that say nothing."""
@@ -125,6 +129,10 @@ class TopicSettings:
 
     message_type: MessageTypeName = MIXED
     """Kind of messages that RocketMQ's gRPC clients may send to a topic; `MIXED`: all of them."""
+
+    message_trace_percent: Annotated[float, Ge(-1), Le(100), Not(_is_below_zero)] = -1.0
+    """Of so many messages of a topic in a hundred it is traced what becomes of them; 0: of none,
+    -1: as `broker.message_trace_percent` says. It counts for what happens from then on."""
 
     @property
     def deletes(self) -> bool:
@@ -331,6 +339,17 @@ _ROWS = (
             " TRANSACTION; MIXED: all of them. It is the attribute message.type of mqadmin."
         ),
         parse=keys.one_of(*MESSAGE_TYPES),
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="penstock.message.trace.percent",
+        config_type=ConfigType.DOUBLE,
+        broker_names=(BrokerName("topic.message_trace_percent"),),
+        documentation=(
+            "Of so many messages in a hundred it is traced to whom they are delivered and with what"
+            " result (penstock message trace); 0: none; -1: as broker.message_trace_percent says."
+        ),
+        parse=keys.percent_or_other,
         is_since_level_2=True,
     ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.base.errors import as_answer
 from penstock.configs.entry import ConfigEntry
+from penstock.configs.read_only import why_read_only
 from penstock.controller.errors import InvalidMetadataRequest
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.layers import (
@@ -70,12 +71,4 @@ def _check_keys(context: RequestContext, keys: Iterable[str]) -> None:
     read_only = context.front.configs.read_only()
     for key in islice(keys, NAMES_LOOKED_AT):
         if key in read_only:
-            other = read_only[key]
-            raise InvalidMetadataRequest(
-                f"{key} is read-only while a broker runs: "
-                + (
-                    f"change {other} instead."
-                    if other
-                    else "change it in the node's settings file and restart the node."
-                )
-            )
+            raise InvalidMetadataRequest(why_read_only(key, read_only[key]))

@@ -30,7 +30,7 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 
 def start_audit(front: KafkaFront, spawn: Spawn, randomness: Randomness) -> None:
-    """Count what clients do, take their metrics, trace messages: if settings say so.
+    """Count what clients do, take their metrics: if settings say so; trace messages of topics.
 
     It is from the next request on, and has to be before coordinators of shares start. `randomness`
     draws the ids of client instances.
@@ -46,11 +46,9 @@ def start_audit(front: KafkaFront, spawn: Spawn, randomness: Randomness) -> None
         metrics = ClientMetrics(broker, topic, lambda: _random_id(randomness))
         broker.client_metrics = metrics
         broker.on_expire.append(metrics.expire)
-
-    if broker.config.message_trace_percent:
-        trace = MessageTrace(broker, _topic(front, spawn, MESSAGE_TRACE_TOPIC))
-        broker.message_trace = trace
-        broker.on_expire.append(trace.expire)
+    trace = MessageTrace(broker, _topic(front, spawn, MESSAGE_TRACE_TOPIC))
+    broker.message_trace = trace
+    broker.on_expire.append(trace.expire)
 
 
 def _topic(front: KafkaFront, spawn: Spawn, name: str) -> RowTopic:

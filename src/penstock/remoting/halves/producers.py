@@ -75,6 +75,14 @@ class Producers(Generic[ConnectionT]):
         producers = self._groups.get(group_name, {}).items()
         return [(client_id, producer.connection) for client_id, producer in producers]
 
+    def everybody(self) -> list[tuple[str, str, ConnectionT, int]]:
+        """Return all producers: group, id, connection, and when it was last heard."""
+        return [
+            (name, client_id, producer.connection, producer.seen_ms)
+            for name, producers in self._groups.items()
+            for client_id, producer in producers.items()
+        ]
+
     def next_of(self, group_name: str, is_fit: Callable[[ConnectionT], bool]) -> ConnectionT | None:
         """Return a producer of a group that is fit, the one that was not asked for longest."""
         producers = self._groups.get(group_name, {})

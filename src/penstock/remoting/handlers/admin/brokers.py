@@ -2,11 +2,13 @@
 
     GET_BROKER_RUNTIME_INFO  {"table": {"brokerVersionDesc": …, "putTps": …}}, all values texts
     GET_BROKER_CONFIG        a line `name=value` for each of its settings, without secrets
+    GET_NAMESRV_CONFIG       the same: the node is name server and broker in one
 
 Of RocketMQ's hundred measures those are told that this broker has, under RocketMQ's names; the
 metrics page has all others. Settings are Penstock's, under their names for Kafka's tools.
 
-Source: RocketMQ 5.3.3 `AdminBrokerProcessor.prepareRuntimeInfo`, `getBrokerConfig`, `MixAll`.
+Source: RocketMQ 5.3.3 `AdminBrokerProcessor.prepareRuntimeInfo`, `getBrokerConfig`, `MixAll`,
+`DefaultRequestProcessor.getConfig`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +23,11 @@ from penstock.remoting.routes import encode_json
 from penstock.remoting.wire.codes import VERSION, RequestCode
 from penstock.remoting.wire.command import Command
 
-CODES: Final = (RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.GET_BROKER_CONFIG)
+CODES: Final = (
+    RequestCode.GET_BROKER_RUNTIME_INFO,
+    RequestCode.GET_BROKER_CONFIG,
+    RequestCode.GET_NAMESRV_CONFIG,
+)
 _VERSION_TEXT: Final = "V5_3_3"
 """Of the protocol, as clients name `VERSION`."""
 _LINE_ENDS: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})

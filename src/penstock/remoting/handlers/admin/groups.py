@@ -2,6 +2,7 @@
 
     GET_CONSUMER_CONNECTION_LIST  members of a group, and what it wants; CONSUMER_NOT_ONLINE
     GET_PRODUCER_CONNECTION_LIST  producers of a group; SYSTEM_ERROR if there are none
+    GET_ALL_PRODUCER_INFO         producers of all groups, with the time of the last heartbeat
     QUERY_TOPIC_CONSUME_BY_WHO    groups with members that want a topic
     GET_SUBSCRIPTIONGROUP_CONFIG  what is set for a group (group_settings.py)
 
@@ -9,7 +10,7 @@ Clients send heartbeats to every node that they have a route to. Groups that pop
 those of Kafka's clients, are not told.
 
 Source: RocketMQ 5.3.3 `AdminBrokerProcessor`, `ConsumerConnection`, `ProducerConnection`,
-`GroupList`. Departure: an address has no port.
+`GroupList`, `ProducerTableInfo`. Departure: an address has no port.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from penstock.remoting.wire.command import Command
 CODES: Final = (
     RequestCode.GET_CONSUMER_CONNECTION_LIST,
     RequestCode.GET_PRODUCER_CONNECTION_LIST,
+    RequestCode.GET_ALL_PRODUCER_INFO,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
 )
@@ -52,6 +54,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         case RequestCode.GET_PRODUCER_CONNECTION_LIST:
             check(context, Operation.DESCRIBE, Resource.CLUSTER)
             _tell_producers(context, text(command, "producerGroup"), reply)
+        case RequestCode.GET_ALL_PRODUCER_INFO:
+            check(context, Operation.DESCRIBE, Resource.CLUSTER)
+            answer_long(context, "all producers", reply, partial(_all_producers, context))
         case RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG:
             group = text(command, "group")
             check(context, Operation.DESCRIBE, Resource.GROUP, group)
@@ -112,6 +117,23 @@ def _tell_producers(context: RemotingContext, group: str, reply: Reply) -> None:
         return encode_json({"connectionSet": told})
 
     answer_long(context, "producers of a group", reply, connections)
+
+
+async def _all_producers(context: RemotingContext, pace: Pace) -> bytes:
+    clock, found = context.broker.clock, dict[str, list[dict[str, object]]]()
+    began_ms = clock.wall_ms() - clock.monotonic_ms()
+    for group, client_id, connection, seen_ms in context.front.asker.producers.everybody():
+        await pace.step()
+        client: RemotingContext = connection.state
+        told = {
+            "clientId": client_id,
+            "language": client.language,
+            "lastUpdateTimestamp": began_ms + seen_ms,
+            "remoteIP": connection.client_host,
+            "version": client.version,
+        }
+        found.setdefault(group, []).append(told)
+    return encode_json({"data": found})
 
 
 def _connection(client_id: str, connection: Connection) -> dict[str, object]:

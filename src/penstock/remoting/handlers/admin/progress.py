@@ -31,7 +31,7 @@ from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command
 
 CODES: Final = (RequestCode.GET_CONSUME_STATS,)
-_OfTopic = Mapping[int, tuple[bytes, int]]
+OfTopic = Mapping[int, tuple[bytes, int]]
 """Positions by partition."""
 
 
@@ -56,7 +56,7 @@ async def _stats(context: RemotingContext, group: str, name: str, pace: Pace) ->
         known = positions.get(stored, {})
         for found in await led_queues(context.front, topic, pace):
             await pace.step()
-            rows.append((one, found, await _row(context, topic, found, known)))
+            rows.append((one, found, await row_of(context, topic, found, known)))
     return offset_table(rows, consumeTps=0.0)
 
 
@@ -69,9 +69,10 @@ async def _names(context: RemotingContext, group: str, stored: list[str], pace: 
     return [name for name in names if may_see(context, name)]
 
 
-async def _row(
-    context: RemotingContext, topic: HostedTopic, found: Found, known: _OfTopic
+async def row_of(
+    context: RemotingContext, topic: HostedTopic, found: Found, known: OfTopic
 ) -> Mapping[str, int]:
+    """Return what is told of a queue."""
     hosted = found.hosted
     end, first = await end_of(hosted), known_first_offset(hosted, context.broker.tier)
     topic_id, position = known.get(hosted.partition, (bytes(16), first))
