@@ -10,6 +10,11 @@ be decrypted yet, because the connection reads nothing, is kept and counts in th
 more is read from the socket before all of that is decrypted, so it is one window at most. asyncio's
 own TLS has a buffer of 256 KiB for each connection, which is 2.5 GB for ten thousand idle ones.
 
+A client may send two records for each kilobyte, and OpenSSL returns one at a time. The connection
+gets what comes of many of them at once, its share, so that requests which come together are handled
+together, as without TLS. The share grows as long as all of it is taken, and shrinks when the
+connection stops reading: what it can not handle then lies in its own memory. ADR 0185.
+
 Source: RFC 8446, RFC 5246; OpenSSL's memory BIOs. Renegotiation is off, so after the handshake
 reading never has to wait for writing.
 """
@@ -34,6 +39,9 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
 WINDOW_BYTES = 256 << 10
+SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 10, 128 << 10
+"""Handed over at once: at least, so that little is left with a connection that stops after each
+request; at most, eight batches of 16 KiB, beyond which a produced byte costs no less."""
 _HEAD_BYTES = 5
 _FIRST_BYTES_MAX = _HEAD_BYTES + (16 << 10)
 _HANDSHAKE = b"\x16"
@@ -137,6 +145,9 @@ class TlsSide(asyncio.BufferedProtocol):
         """Bytes from the socket that OpenSSL has not got."""
         self._kept_memory = 0
         """What they take: the memory of a part is that of the whole."""
+        self._share_bytes = SHARE_BYTES_MIN
+        self._is_over = False
+        """Whether the client sends no more, or nothing that can be read."""
         self._connection: Connection | OtherConnection | None = None
         self.transport: TlsTransport | None = None
 
@@ -272,7 +283,7 @@ class TlsSide(asyncio.BufferedProtocol):
         self.transport = TlsTransport(self._ports.loop, self._raw, self._tls, self._outgoing)
         self.transport.on_resume = self._read_on
         self._connection = self.transport.protocol = self._on_open(self)
-        self._read()
+        self._left_of(memoryview(b""))
 
     def give_up(self, reason: str) -> None:
         """End a handshake that takes too long."""
@@ -304,23 +315,19 @@ class TlsSide(asyncio.BufferedProtocol):
     # --- records -------------------------------------------------------------------------------
 
     def _feed(self, received: memoryview) -> None:
-        """Give OpenSSL a piece at a time, and the connection what comes of it; keep the rest."""
+        """Decrypt what has come; keep what the connection does not take."""
+        if self.transport is None or self.transport.is_closing():
+            return
         assert not self._kept, "the socket is not read from while bytes wait"
         left = self._left_of(received)
         if left:
             self._keep(bytes(left))
 
-    def _left_of(self, received: memoryview) -> memoryview:
-        """Decrypt until the connection stops reading; return what OpenSSL has not got."""
-        while received and self._is_reading():
-            self._incoming.write(received[:PIECE_BYTES])
-            received = received[PIECE_BYTES:]
-            self._read()
-        return received
-
     def _is_reading(self) -> bool:
         transport = self.transport
-        return transport is not None and not transport.is_paused and not transport.is_closing()
+        if transport is None or transport.is_paused or self._is_over:
+            return False
+        return not transport.is_closing()
 
     def _read_on(self) -> None:
         """Go on with what came before the connection stopped reading, then with the socket.
@@ -329,31 +336,59 @@ class TlsSide(asyncio.BufferedProtocol):
         requests at once would cost their square.
         """
         if self._is_reading():
-            self._read()
-        if self._kept and self._is_reading():
             self._keep_part(self._left_of(memoryview(self._kept)))
         if not self._kept and self._is_reading():
             self._raw.resume_reading()
 
-    def _read(self) -> None:
-        """Decrypt into the connection's memory until nothing is left, or it stops reading."""
+    def _left_of(self, received: memoryview) -> memoryview:
+        """Decrypt into the connection's memory until it stops reading, or nothing is left.
+
+        Returns what OpenSSL has not got.
+        """
         has_more = True
         while has_more and self._is_reading():
             assert self._connection is not None, "records come when the handshake is over"
-            view = memoryview(self._connection.get_buffer(-1))
-            filled, has_more = self._decrypt(view)
+            view = memoryview(self._connection.get_buffer(-1))[: self._share_bytes]
+            filled, received, has_more = self._fill(view, received)
             if filled:
                 self._connection.buffer_updated(filled)
+                self._suit_share(filled)
         if self.transport is not None:
             self.transport.flush()
+        return memoryview(b"") if self._is_over else received
+
+    def _suit_share(self, filled: int) -> None:
+        """Hand over more at once next time, or less to a connection that has stopped reading."""
+        if not self._is_reading():
+            self._share_bytes = max(self._share_bytes // 2, SHARE_BYTES_MIN)
+        elif filled == self._share_bytes:
+            self._share_bytes = min(self._share_bytes * 2, SHARE_BYTES_MAX)
+
+    def _fill(self, view: memoryview, received: memoryview) -> tuple[int, memoryview, bool]:
+        """Fill memory with what comes of the received bytes, which OpenSSL gets in pieces.
+
+        Returns how much that was, what OpenSSL has not got, and whether it may have more.
+        """
+        assert len(view), "who reads lends memory"
+        filled, is_full = self._decrypt(view)
+        while received and not is_full and not self._is_over:
+            self._incoming.write(received[:PIECE_BYTES])
+            received = received[PIECE_BYTES:]
+            count, is_full = self._decrypt(view[filled:])
+            filled += count
+        return filled, received, is_full
 
     def _decrypt(self, view: memoryview) -> tuple[int, bool]:
-        """Return how much was decrypted, and whether there may be more."""
+        """Return how much was decrypted, and whether the memory is full.
+
+        A client may send records of a few bytes, each of which is a call: little stands beside it.
+        """
         assert self._tls is not None, "records come when the handshake is over"
-        filled = 0
+        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        filled, size = 0, len(view)
         try:
-            while filled < len(view):
-                count = cast("int", self._tls.read(len(view) - filled, view[filled:]))
+            while filled < size:
+                count = read(size - filled, view[filled:])
                 if not count:
                     self._over()
                     return filled, False
@@ -367,6 +402,7 @@ class TlsSide(asyncio.BufferedProtocol):
 
     def _over(self) -> None:
         """The client has said that it sends no more, or what it sends can not be read."""
+        self._is_over = True
         self._ports.loop.call_soon(self._close)
 
     def _close(self) -> None:

@@ -163,10 +163,12 @@ class TlsTransport(asyncio.Transport):
         return self._is_closing or self._raw.is_closing()
 
     def close(self) -> None:
-        """Send what waits, say that it is over, and close."""
+        """Send what waits, say that it is over, and close; nothing more is read meanwhile."""
         if not self._is_closing:
             self._is_closing = True
-            if not self._backlog:
+            if self._backlog:
+                self._raw.pause_reading()
+            else:
                 self._finish()
 
     def _finish(self) -> None:
