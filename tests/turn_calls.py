@@ -51,9 +51,6 @@ class Turns:
     def __init__(self) -> None:
         self.longest = 0
         self.begun_in = ""
-        self._calls = 0
-        self._name = ""
-        self._loop: FrameType | None = None
         self._quiet = ExitStack()
 
     def begin(self) -> None:
@@ -61,18 +58,30 @@ class Turns:
         frame = sys._getframe()
         while frame.f_back is not None and frame.f_code.co_name != "_run":
             frame = frame.f_back
-        self._loop = frame
         self._quiet.enter_context(without_collections())
-        sys.setprofile(self._count)
+        sys.setprofile(self._counting(frame))
 
     def end(self) -> None:
         sys.setprofile(None)
         self._quiet.close()
-        self._loop = None
 
-    def _count(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_back is self._loop:
-            self._calls, self._name = 0, frame.f_code.co_qualname
-        self._calls += event in {"call", "c_call"}
-        if self._calls > self.longest:
-            self.longest, self.begun_in = self._calls, self._name
+    def _counting(self, loop: FrameType) -> Callable[[FrameType, str, object], None]:
+        """What counts on the loop of this frame; it runs twice for each call, and does little."""
+        calls, name = 0, ""
+
+        def is_over() -> None:
+            if calls > self.longest:
+                self.longest, self.begun_in = calls, name
+
+        def count(frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal calls, name
+            if event == "c_call":
+                calls += 1
+            elif event == "call":
+                if frame.f_back is loop:
+                    is_over()
+                    calls, name = 0, frame.f_code.co_qualname
+                calls += 1
+
+        self._quiet.callback(is_over)
+        return count

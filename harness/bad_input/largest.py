@@ -70,9 +70,12 @@ def _longest(
         more = _elements(_fields(schema, path, 101, inner, 0))
         weight = max(1, (more - _elements(_fields(schema, path, 1, inner, 0))) // 100)
         count = max(1, min(most, int((frame_bytes - few) / each), (ELEMENTS_MAX - 10) // weight))
-    while count > 1 and len(encode(schema, _fields(schema, path, count, inner, 0))) > frame_bytes:
-        count -= 1 + count // 50  # later names are longer than those that were measured
-    return _fields(schema, path, count, inner, 0)
+    fields = _fields(schema, path, count, inner, 0)
+    while count > 1 and (size := len(encode(schema, fields))) > frame_bytes:
+        # Later names are longer than those that were measured.
+        count = max(1, min(count - 1, int(count * frame_bytes / size)))
+        fields = _fields(schema, path, count, inner, 0)
+    return fields
 
 
 def _elements(value: Any) -> int:

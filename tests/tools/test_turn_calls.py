@@ -4,6 +4,8 @@ import gc
 import weakref
 from collections.abc import Callable
 
+import uvloop
+
 from tests.turn_calls import Turns, counted_calls
 
 
@@ -32,6 +34,11 @@ def counting() -> None:
         len("")
 
 
+def counting_less() -> None:
+    for _ in range(300):
+        len("")
+
+
 def _in_turn(run: Callable[[], None]) -> Turns:
     turns = Turns()
 
@@ -56,3 +63,37 @@ def test_calls_of_collected_garbage_are_not_counted() -> None:
 def test_calls_of_what_is_measured_are_counted() -> None:
     assert counted_calls(counting)[1] > 500
     assert _in_turn(counting).longest > 500
+
+
+def test_each_turn_is_counted_by_itself_and_the_longest_is_told() -> None:
+    turns = Turns()
+
+    def _run() -> None:
+        loop = uvloop.new_event_loop()
+        for step in (turns.begin, counting_less, counting, counting_less, turns.end, loop.stop):
+            loop.call_soon(step)
+        loop.run_forever()
+        loop.close()
+
+    _run()
+    assert 500 < turns.longest < 600
+    assert turns.begun_in == "counting"
+
+
+def test_the_last_turn_is_counted_though_none_follows() -> None:
+    turns = Turns()
+
+    def last() -> None:
+        counting()
+        turns.end()
+
+    def _run() -> None:
+        loop = uvloop.new_event_loop()
+        for step in (turns.begin, counting_less, last, loop.stop):
+            loop.call_soon(step)
+        loop.run_forever()
+        loop.close()
+
+    _run()
+    assert 500 < turns.longest < 600
+    assert turns.begun_in.endswith("last")
