@@ -6,10 +6,15 @@ import pytest
 
 from harness import azure_server
 from harness.azure_server import AzureServer
-from penstock.runtime.io.azure_store import AzureContainer, AzureSettings, open_azure
+from penstock.runtime.io.azure_store import (
+    DELETES_AT_ONCE,
+    AzureContainer,
+    AzureSettings,
+    open_azure,
+)
 from penstock.tier.errors import CredentialsRefused, StoreUnavailable
 from penstock.tier.port import Plain
-from tests.tier.store_contract import StoreContract, run
+from tests.tier.store_contract import StoreContract, listed, run
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +46,17 @@ class TestAzure(StoreContract):
     @pytest.fixture
     def store(self, azure: AzureServer, request: pytest.FixtureRequest) -> AzureContainer:
         return open_azure(of_azure(azure, str(abs(hash(request.node.name)))))
+
+    def test_more_names_than_are_deleted_at_once_all_go(self, store: AzureContainer) -> None:
+        names = [f"a/{number:02}" for number in range(2 * DELETES_AT_ONCE + 1)]
+
+        async def work() -> None:
+            for name in names:
+                await store.put(name, [b"x"])
+            await store.delete([*names[1:], "a/none"])
+            assert await listed(store, "a") == {names[0]: 1}
+
+        run(work())
 
     def test_credentials_that_are_wrong_are_told_from_everything_else(
         self, azure: AzureServer
