@@ -103,6 +103,10 @@ def merges(count: int) -> Story:
 MERGED = replace(PLAN, shape=replace(SHAPE, merge_bytes=1 << 20))
 
 
+def test_small_objects_are_merged_and_every_promise_is_kept() -> None:
+    assert run_plan(MERGED, merges(1)).findings == []
+
+
 def test_a_merge_that_forgets_what_is_decided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "decided_by", lambda run, notes: 0)
     assert is_any(run_plan(MERGED, merges(1)).findings, "tells of transactions")
