@@ -212,6 +212,10 @@ class Shape:
     history's is compacted, see keyed.py; -1: neither."""
     is_tiered: bool = False
     """Whether there is an object store, to which topics are copied; not without `level0_bytes`."""
+    merge_bytes: int = 65_536
+    """`tier.merge_bytes`, and the other two by which objects are merged."""
+    merge_runs: int = 2
+    merge_ms: int = 1_000
     local_retention_bytes: int = -1
     """`local.retention.bytes` of what is copied: the rest is in the object store alone; -1: nothing
     is."""

@@ -290,9 +290,9 @@ def _tier(shape: Shape) -> TierConfig:
     return TierConfig(
         url=STORE_URL,
         object_bytes=16_384,
-        merge_bytes=65_536,
-        merge_ms=1_000,
-        merge_runs=2,
+        merge_bytes=shape.merge_bytes,
+        merge_ms=shape.merge_ms,
+        merge_runs=shape.merge_runs,
         look_ms=100,
         upload_ms=1_000,
         skew_ms=SKEW_MS,

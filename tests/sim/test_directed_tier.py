@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.tier.copies import uploads
 from penstock.tier.copies.transfer import put_object
 from penstock.tier.metadata.manifest import Run as TierRun
 from penstock.tier.port import ObjectStore
+from penstock.tier.read import merge
 from simulator.kernel.distant_store import Mood
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape
@@ -87,3 +89,24 @@ def test_runs_that_are_committed_with_a_wrong_range_are_found(
 
     monkeypatch.setattr(transfer, "runs", shorter)
     assert is_any(findings(copies(3)), "and was committed to")
+
+
+def merges(count: int) -> Story:
+    """Wait until so many runs were replaced."""
+
+    async def schedule(run: Run) -> None:
+        await run.until(lambda: run.tier.merge_count >= count or bool(run.invariants.findings), 30)
+
+    return schedule
+
+
+MERGED = replace(PLAN, shape=replace(SHAPE, merge_bytes=1 << 20))
+
+
+def test_small_objects_are_merged_and_every_promise_is_kept() -> None:
+    assert run_plan(MERGED, merges(1)).findings == []
+
+
+def test_a_merge_that_forgets_what_is_decided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "decided_by", lambda run, notes: 0)
+    assert is_any(run_plan(MERGED, merges(1)).findings, "tells of transactions")

@@ -18,6 +18,13 @@ S3: dict[str, Any] = {
 }
 
 
+AZURE: dict[str, Any] = {
+    "url": "az://container/some/prefix",
+    "access_key_id": "me",
+    "secret_key_file": "secret",
+}
+
+
 def test_nothing_is_copied_by_default() -> None:
     assert TierConfig().url == ""
 
@@ -25,11 +32,17 @@ def test_nothing_is_copied_by_default() -> None:
 def test_a_bucket_and_a_directory_are_places() -> None:
     place = TierConfig(**S3).place()
     assert (place.netloc, place.path) == ("bucket", "/some/prefix")
+    place = TierConfig(**AZURE).place()
+    assert (place.netloc, place.path) == ("container", "/some/prefix")
     assert TierConfig(url="file:///mnt/shared").place().path == "/mnt/shared"
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://", "bucket", "file://host/mnt", "file:mnt", "http://bucket", "s3:/bucket"]
+    "url",
+    [
+        *("s3://", "bucket", "file://host/mnt", "file:mnt", "http://bucket", "s3:/bucket"),
+        *("az://", "gs://bucket/prefix", "azure://container"),
+    ],
 )
 def test_what_is_no_place_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="hdfs://HOST:PORT/DIRECTORY or file:///DIRECTORY"):
@@ -89,6 +102,12 @@ def test_a_user_is_for_hdfs_alone() -> None:
 def test_a_bucket_needs_who_asks_whom(name: str) -> None:
     with pytest.raises(ConfigError, match=f"tier.{name} is missing"):
         TierConfig(**{**S3, name: ""})
+
+
+@pytest.mark.parametrize("name", ["access_key_id", "secret_key_file"])
+def test_a_container_needs_an_account_and_its_key(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"a container of Azure: tier.{name} is missing"):
+        TierConfig(**{**AZURE, name: ""})
 
 
 def test_objects_stay_for_longer_than_readers_use_what_they_know() -> None:

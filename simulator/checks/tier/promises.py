@@ -63,6 +63,8 @@ class TierPromises:
         """By the number of the process."""
         self.told: dict[TopicPartition, Told] = {}
         self.commit_count = 0
+        self.merge_count = 0
+        """Runs that took the place of others."""
         self._store = store
         self._found = found
         self._tenures: dict[tuple[int, int], Tenure] = {}
@@ -180,6 +182,7 @@ class TierPromises:
             return
         gone = manifest.apply(group)
         if group.kind is Kind.REPLACE:
+            self.merge_count += 1
             for text in self.contents.replaced(gone, group.runs):
                 self._found(f"{where}: {text}")
         self._one_manifest(told, key, manifest.snapshot())

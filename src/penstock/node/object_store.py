@@ -24,8 +24,10 @@ def open_store(config: TierConfig) -> ObjectStore:
             return open_directory(Path(place.path))
         case "hdfs":
             return _open_hdfs(config)
+        case "az":
+            return _open_azure(config)
         case _:
-            return _open_bucket(config)
+            return _open_s3(config)
 
 
 def _open_hdfs(config: TierConfig) -> ObjectStore:
@@ -38,19 +40,40 @@ def _open_hdfs(config: TierConfig) -> ObjectStore:
     return open_hdfs(HdfsSettings(place=where, user=config.user))
 
 
-def _open_bucket(config: TierConfig) -> ObjectStore:
+def _open_azure(config: TierConfig) -> ObjectStore:
+    from penstock.runtime.io.azure_store import (  # noqa: PLC0415  few nodes have it
+        AzureSettings,
+        open_azure,
+    )
+
     place = config.place()
-    try:
-        secret = Path(config.secret_key_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"tier.secret_key_file can not be read: {error}") from error
+    return open_azure(
+        AzureSettings(
+            bucket=place.netloc,
+            endpoint=config.endpoint,
+            account=config.access_key_id,
+            account_key=_secret(config),
+            prefix=place.path.strip("/"),
+        )
+    )
+
+
+def _open_s3(config: TierConfig) -> ObjectStore:
+    place = config.place()
     return open_s3(
         S3Settings(
             bucket=place.netloc,
             endpoint=config.endpoint,
             region=config.region,
             access_key_id=config.access_key_id,
-            secret_access_key=secret,
+            secret_access_key=_secret(config),
             prefix=place.path.strip("/"),
         )
     )
+
+
+def _secret(config: TierConfig) -> str:
+    try:
+        return Path(config.secret_key_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"tier.secret_key_file can not be read: {error}") from error

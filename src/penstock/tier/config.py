@@ -23,23 +23,24 @@ class TierConfig:
     """The object store of a cluster. All nodes of a cluster have the same values."""
 
     url: str = ""
-    """`s3://BUCKET/PREFIX`, `hdfs://HOST:PORT/DIRECTORY`, `hdfs://NAME/DIRECTORY`, or
-    `file:///DIRECTORY` of a file system that all nodes share; empty: nothing is copied. Nothing
-    else may write below it. A store that had objects of this cluster may not be changed for another
-    one."""
+    """`s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` of Azure, `hdfs://HOST:PORT/DIRECTORY`,
+    `hdfs://NAME/DIRECTORY`, or `file:///DIRECTORY` of a file system that all nodes share; empty:
+    nothing is copied. Nothing else may write below it. A store that had objects of this cluster may
+    not be changed for another one."""
 
     endpoint: str = ""
-    """Of S3, with `http://` or `https://`; of HDFS, where the URL has a name and no port, its
-    NameNodes: `HOST:PORT,HOST:PORT`."""
+    """Of S3, with `http://` or `https://`; of Azure, empty for `https://ACCOUNT.blob.core.windows.net`,
+    else where the account is; of HDFS, where the URL has a name and no port, its NameNodes:
+    `HOST:PORT,HOST:PORT`."""
 
     region: str = "us-east-1"
     """Of S3."""
 
     access_key_id: str = ""
-    """Who asks S3."""
+    """Who asks S3; of Azure, the storage account."""
 
     secret_key_file: str = ""
-    """File with the secret of this key, and nothing else."""
+    """File with the secret of this key, or a key of this account, and nothing else."""
 
     user: str = ""
     """Who asks HDFS, which believes it; empty: HADOOP_USER_NAME of the environment, or else the
@@ -107,23 +108,26 @@ class TierConfig:
         place = self.place()
         match place.scheme:
             case "s3" if place.netloc:
-                self._check_s3()
+                self._check_bucket("a bucket of S3", "endpoint")
+            case "az" if place.netloc:
+                self._check_bucket("a container of Azure")
             case "hdfs":
                 hdfs_place(place, self.endpoint)
             case "file" if not place.netloc and place.path.startswith("/"):
                 pass
             case _:
                 raise ConfigError(
-                    "tier.url is s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIRECTORY or"
-                    f" file:///DIRECTORY, and not {self.url!r}"
+                    "tier.url is s3://BUCKET/PREFIX, az://CONTAINER/PREFIX,"
+                    " hdfs://HOST:PORT/DIRECTORY or file:///DIRECTORY, and not"
+                    f" {self.url!r}"
                 )
         if self.user and place.scheme != "hdfs":
             raise ConfigError("tier.user is for hdfs:// alone")
 
-    def _check_s3(self) -> None:
-        for name in ("endpoint", "access_key_id", "secret_key_file"):
+    def _check_bucket(self, what: str, *more: str) -> None:
+        for name in (*more, "access_key_id", "secret_key_file"):
             if not getattr(self, name):
-                raise ConfigError(f"tier.url names a bucket of S3: tier.{name} is missing")
+                raise ConfigError(f"tier.url names {what}: tier.{name} is missing")
 
     def merge_rules(self) -> MergeRules | None:
         """Return what is merged, which fits into half the time of an upload; None: nothing is."""

@@ -3,6 +3,7 @@
     open_s3(S3Settings)      requests with time limits and a few retries of the library's own
     open_directory(path)     files below a directory; synced, with their directories, before a put
                              is answered, which the library does not do
+    azure_store.py           Azure Blob Storage
 
 `obstore` is an optional package (MIT licence, 16 MB, Rust, threads of its own); it is imported when
 a store is opened. Its other stores are not offered, since nothing here was tried on them.
@@ -63,20 +64,19 @@ CREDENTIALS = frozenset({401, 403})
 EXPIRED = re.compile(r"<Code>(?:ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
 NO_RANGE = "InvalidRange"
 """In the text: the object ends before the range begins."""
-NO_BUCKET = "<Code>NoSuchBucket</Code>"
+NO_BUCKET = re.compile(
+    r"<Code>(?:NoSuchBucket|ContainerNotFound)</Code>|The specified container does not exist"
+)
 STATUS = re.compile(r"status code: (\d{3})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Settings:
-    """A bucket, who asks, and for how long."""
+class BucketSettings:
+    """A bucket, what of it, and for how long it is asked."""
 
     bucket: str
     endpoint: str
     """With its scheme; plain HTTP only if it says so."""
-    region: str
-    access_key_id: str
-    secret_access_key: str = field(repr=False)
     prefix: str = ""
     """Of all names in the bucket."""
     connect_ms: int = 2_000
@@ -86,35 +86,50 @@ class S3Settings:
     retry_ms: int = 60_000
     """No try begins later than this after the first."""
 
+    def asked(self) -> dict[str, Any]:
+        """Return how the library asks."""
+        return {
+            "prefix": self.prefix or None,
+            "client_options": {
+                "allow_http": self.endpoint.startswith("http://"),
+                "connect_timeout": f"{self.connect_ms}ms",
+                "timeout": f"{self.request_ms}ms",
+            },
+            "retry_config": {
+                "max_retries": self.retries,
+                "retry_timeout": timedelta(milliseconds=self.retry_ms),
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Settings(BucketSettings):
+    """A bucket of S3, and who asks."""
+
+    region: str
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
 
 def open_s3(settings: S3Settings) -> "ObjectStoreByLibrary":
     """Return a bucket as a store. Nothing is asked of it yet. Raises ConfigError."""
-    _require()
+    require()
     from obstore.store import S3Store  # noqa: PLC0415  only who uses a store has the package
 
     library = S3Store(
         settings.bucket,
-        prefix=settings.prefix or None,
         endpoint=settings.endpoint,
         region=settings.region,
         access_key_id=settings.access_key_id,
         secret_access_key=settings.secret_access_key,
-        client_options={
-            "allow_http": settings.endpoint.startswith("http://"),
-            "connect_timeout": f"{settings.connect_ms}ms",
-            "timeout": f"{settings.request_ms}ms",
-        },
-        retry_config={
-            "max_retries": settings.retries,
-            "retry_timeout": timedelta(milliseconds=settings.retry_ms),
-        },
+        **settings.asked(),
     )
     return ObjectStoreByLibrary(library)
 
 
 def open_directory(path: Path) -> "DirectoryStore":
     """Return a directory as a store; it is made if it is not there. Raises ConfigError."""
-    _require()
+    require()
     from obstore.store import LocalStore  # noqa: PLC0415  as above
 
     try:
@@ -123,7 +138,8 @@ def open_directory(path: Path) -> "DirectoryStore":
         raise ConfigError(f"{path} can not be made a directory: {error}") from error
 
 
-def _require() -> None:
+def require() -> None:
+    """Raise ConfigError where the library is not installed."""
     if find_spec("obstore") is None:
         raise ConfigError(
             "the tier needs the package obstore: install penstock[tier], or obstore itself"
@@ -146,7 +162,7 @@ class ObjectStoreByLibrary:
         assert sum(map(len, chunks)) <= PUT_BYTES_MAX, "more than one request takes"
         mode = _mode(condition)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        with _told(name):
+        with told(name):
             done = await self._api.put_async(
                 self._library, name, data, mode=mode, use_multipart=False
             )
@@ -155,7 +171,7 @@ class ObjectStoreByLibrary:
 
     async def put_large(self, name: str, parts: AsyncIterator[Buffer]) -> None:
         """As the port says."""
-        with _told(name):
+        with told(name):
             await self._api.put_async(
                 self._library,
                 name,
@@ -178,7 +194,7 @@ class ObjectStoreByLibrary:
         wanted = [one for one in ranges if one[1]]  # the library refuses empty ones
         found: list[Any] = []
         if wanted:
-            with _told(name):
+            with told(name):
                 found = await self._api.get_ranges_async(
                     self._library,
                     name,
@@ -190,7 +206,7 @@ class ObjectStoreByLibrary:
 
     async def look(self, name: str) -> Stat:
         """As the port says."""
-        with _told(name):
+        with told(name):
             meta = await self._api.head_async(self._library, name)
         return _stat(meta)
 
@@ -198,7 +214,7 @@ class ObjectStoreByLibrary:
         """As the port says."""
         stream = self._api.list(self._library, prefix=prefix, chunk_size=PAGE_NAMES)
         while True:
-            with _told(prefix):
+            with told(prefix):
                 page = await anext(aiter(stream), None)
             if page is None:
                 return
@@ -210,7 +226,7 @@ class ObjectStoreByLibrary:
         if not names:
             return
         try:
-            with _told(names[0]):
+            with told(names[0]):
                 await self._api.delete_async(self._library, list(names))
         except ObjectNotFound as error:  # of names the store would not say that: of the bucket
             raise StoreUnavailable(names[0], error.reason) from error
@@ -312,7 +328,7 @@ def _whole(name: str, position: int, length: int, data: Any) -> memoryview:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def told(name: str) -> Iterator[None]:
     """Let errors of the library be those of the port."""
     from obstore import exceptions  # noqa: PLC0415  as above
 
@@ -327,7 +343,7 @@ def _as_port_has_it(name: str, error: Exception) -> TierError:
 
     text = str(error)
     reason = text.partition("\n")[0]
-    if isinstance(error, FileNotFoundError) and NO_BUCKET not in text:
+    if isinstance(error, FileNotFoundError) and not NO_BUCKET.search(text):
         return ObjectNotFound(name, reason)
     if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
         return PreconditionFailed(name, reason)

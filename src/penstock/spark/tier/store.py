@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from penstock.base.errors import ConfigError
 from penstock.client.tier import StorePlace
@@ -21,8 +21,9 @@ from penstock.tier.hdfs_place import HdfsPlace, hdfs_place
 from penstock.tier.port import ObjectStore
 from penstock.tier.read.reader import TierReader
 
-ACCESS_KEY_ID, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
-"""In the environment of driver and executors."""
+OF_S3 = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+OF_AZURE = "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"
+"""Who asks, and the secret, in the environment of driver and executors."""
 SUMMARIES_BYTES_MAX = 16 << 20
 """Of each reader: 36 bytes for each MiB of data."""
 READERS_MAX = 4
@@ -39,17 +40,20 @@ def open_store(told: StorePlace, options: TierOptions) -> ObjectStore:
         return open_directory(Path(url.path))
     if url.scheme == "hdfs":
         return _open_hdfs(hdfs_place(url, options.endpoint or told.endpoint))
-    if url.scheme != "s3" or not url.netloc:
+    if url.scheme not in {"s3", "az"} or not url.netloc:
         text = options.url or told.url
         raise ConfigError(
-            "tierUrl is s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIRECTORY or file:///DIRECTORY, and"
-            f" not {text!r}"
+            "tierUrl is s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, hdfs://HOST:PORT/DIRECTORY or"
+            f" file:///DIRECTORY, and not {text!r}"
         )
-    access_key_id, secret = _credentials(options)
+    endpoint = options.endpoint or told.endpoint
+    if url.scheme == "az":
+        return _open_azure(url, endpoint, _credentials(options, OF_AZURE))
+    access_key_id, secret = _credentials(options, OF_S3)
     return open_s3(
         S3Settings(
             bucket=url.netloc,
-            endpoint=options.endpoint or told.endpoint,
+            endpoint=endpoint,
             region=options.region or told.region,
             access_key_id=access_key_id,
             secret_access_key=secret,
@@ -67,20 +71,38 @@ def _open_hdfs(place: HdfsPlace) -> ObjectStore:
     return open_hdfs(HdfsSettings(place=place))
 
 
-def _credentials(options: TierOptions) -> tuple[str, str]:
+def _open_azure(url: SplitResult, endpoint: str, credentials: tuple[str, str]) -> ObjectStore:
+    from penstock.runtime.io.azure_store import (  # noqa: PLC0415  as above
+        AzureSettings,
+        open_azure,
+    )
+
+    account, account_key = credentials
+    return open_azure(
+        AzureSettings(
+            bucket=url.netloc,
+            endpoint=endpoint,
+            account=account,
+            account_key=account_key,
+            prefix=url.path.strip("/"),
+        )
+    )
+
+
+def _credentials(options: TierOptions, variables: tuple[str, str]) -> tuple[str, str]:
     if options.access_key_id:
         try:
             secret = Path(options.secret_key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"tierSecretKeyFile can not be read: {error}") from error
         return options.access_key_id, secret
-    found = os.environ.get(ACCESS_KEY_ID, ""), os.environ.get(SECRET_KEY, "")
-    if not all(found):
+    who, secret = (os.environ.get(name, "") for name in variables)
+    if not (who and secret):
         raise ConfigError(
-            f"no credentials: set {ACCESS_KEY_ID} and {SECRET_KEY} in the environment, or the"
-            " options tierAccessKeyId and tierSecretKeyFile"
+            f"no credentials: set {' and '.join(variables)} in the environment, or the options"
+            " tierAccessKeyId and tierSecretKeyFile"
         )
-    return found
+    return who, secret
 
 
 class _Loop:
