@@ -1,6 +1,8 @@
 """How clients come in by TLS and SASL, and what they are told at once where they do not."""
 
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +22,7 @@ from penstock.client.errors import (
 from penstock.client.permitted import permitted_operations
 from penstock.client.security import security_of
 from penstock.client.settings import ClientSettings
+from penstock.client.wrong_port import answers_plainly
 from tests.access.certificates import Authority
 from tests.live_node import running_node
 
@@ -162,3 +165,30 @@ def test_what_the_client_may_do_with_a_topic_is_told(place: Place) -> None:
         permitted = permitted_operations(cluster, "there")
     assert permitted is not None
     assert {AclOperation.READ, AclOperation.WRITE} <= permitted
+
+
+@pytest.mark.parametrize(("answer", "is_plain"), [(b"\0\0\0\4", True), (b"HTTP", False)])
+def test_a_port_that_answers_a_request_with_a_frame_has_no_tls(
+    answer: bytes, is_plain: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve() -> None:
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.recv(1)
+                accepted.sendall(answer)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            assert answers_plainly("127.0.0.1", port, b"?") is is_plain
+        finally:
+            serving.join()
+
+
+def test_a_broker_that_does_not_tell_permissions_forbids_nothing(bootstrap: str) -> None:
+    with Cluster(ClientSettings(bootstrap=bootstrap)) as cluster:
+        assert cluster.topic("untold", create=True).partitions
+        assert permitted_operations(cluster, "untold") is None
