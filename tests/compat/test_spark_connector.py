@@ -1,17 +1,12 @@
-"""Spark's own Kafka connector: batch read, stream read, write; each mechanism of a closed node."""
+"""Spark's own Kafka connector: batch read, stream read, write."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from harness.waiting import UNTIL_SECONDS
 from tests.compat.java_tools import jars_or_skip
-from tests.compat.test_security import MECHANISMS, PASSWORD, Secured, jaas
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
@@ -87,40 +82,3 @@ def test_a_batch_write_arrives(spark: object, bootstrap: str, topic: str) -> Non
     assert {row.v for row in back.selectExpr("string(value) v").collect()} == {
         f"w{n}" for n in range(300)
     }
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    place = Secured(tmp_path_factory.mktemp("secured"))
-    with place.node:
-        yield place
-
-
-def login(secured: Secured, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    """The connector's options: Java's names, after `kafka.`."""
-    return {
-        "kafka.bootstrap.servers": f"127.0.0.1:{secured.ports['SASLTLS']}",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": secured.authority.file,
-        "kafka.sasl.mechanism": mechanism,
-        "kafka.sasl.jaas.config": jaas(mechanism, password),
-    }
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_connector_comes_in_by_each_mechanism_and_not_by_a_wrong_password(
-    spark: object, secured: Secured, mechanism: str
-) -> None:
-    topic = f"closed-{mechanism.lower()}"
-    admin = AdminClient({"bootstrap.servers": secured.node.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(UNTIL_SECONDS)
-    frame = spark.range(20).selectExpr("concat('w', id) value")  # type: ignore[attr-defined]
-    frame.write.format("kafka").options(**login(secured, mechanism), topic=topic).save()
-    reader = spark.read.format("kafka").option("subscribe", topic)  # type: ignore[attr-defined]
-    rows = reader.options(**login(secured, mechanism)).load().selectExpr("string(value) v")
-    assert {row.v for row in rows.collect()} == {f"w{n}" for n in range(20)}
-    wrong = reader.options(**login(secured, mechanism, "wrong")).load()
-    with pytest.raises(Exception, match=r"SaslAuthenticationException|Authentication failed"):
-        wrong.collect()
