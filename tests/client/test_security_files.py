@@ -39,3 +39,36 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
     read = read_security(path)
     assert read.password == "a-secret"
     assert "a-secret" not in repr(read)
+
+
+@pytest.mark.parametrize("secret", ["", "sasl.password = a-secret\nsasl.password.file = here\n"])
+def test_a_password_is_given_in_one_way(tmp_path: Path, secret: str) -> None:
+    said = said_of(
+        tmp_path,
+        f"security.protocol = SASL_SSL\nsasl.mechanism = PLAIN\nsasl.username = u\n{secret}",
+    )
+    assert "sasl.password.file" in said
+    assert "a-secret" not in said
+
+
+PROVIDER = (
+    "security.protocol = SASL_SSL\nsasl.mechanism = OAUTHBEARER\nsasl.oauthbearer.method = oidc\n"
+    "sasl.oauthbearer.token.endpoint.url = https://h/token\nsasl.oauthbearer.client.id = i\n"
+)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_provider_s_secret_is_given_in_one_way(tmp_path: Path, count: int) -> None:
+    name = "sasl.oauthbearer.client.secret"
+    both = f"{name} = a-secret\n{name}.file = here\n"
+    said = said_of(tmp_path, PROVIDER + (both if count else ""))
+    assert f"one of {name} and {name}.file" in said
+
+
+def test_files_with_secrets_are_looked_for_where_the_settings_are(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"{PROVIDER}sasl.oauthbearer.client.secret.file = secret\n")
+    (tmp_path / "secret").write_text("a-secret\n")
+    read = read_security(path)
+    assert read.client_secret_file == str(tmp_path / "secret")
+    assert read._provider()._secret() == "a-secret"

@@ -1,6 +1,6 @@
 """Topics whose history only the store has, and the rows that the source gives of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,14 @@ COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 
 
 @contextmanager
-def tiered_node(directory: Path, url: str, **more: object) -> Iterator[NodeProcess]:
+def tiered_node(
+    directory: Path,
+    url: str,
+    sections: Mapping[str, Mapping[str, object]] | None = None,
+    **more: object,
+) -> Iterator[NodeProcess]:
     """A node with one topic whose disk is freed of what the store has."""
-    own = settings(url, **{"read_ms": 2_000, **more})
+    own = settings(url, **{"read_ms": 2_000, **more}) | dict(sections or {})
     with NodeProcess(directory, settings=own) as node:
         create_topic(node.bootstrap, TOPIC, 1, FREED)
         yield node

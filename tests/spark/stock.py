@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -9,10 +10,13 @@ WAIT_SECONDS = 120.0
 """For what hangs."""
 
 
-def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> Counter[bytes | None]:
+def read_committed(
+    bootstrap: str, topic: str, partitions: int = 1, login: Mapping[str, object] | None = None
+) -> Counter[bytes | None]:
     """Count the values of a topic, from its first record to its last stable offset."""
     consumer = Consumer(
         {
+            **(login or {}),
             "bootstrap.servers": bootstrap,
             "group.id": uuid.uuid4().hex,
             "isolation.level": "read_committed",

@@ -1,7 +1,11 @@
 """What the source and the sink accept, and what they say about the rest."""
 
+import pickle
+from pathlib import Path
+
 import pytest
 
+from penstock.client.security import ClientSecurity
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
     EARLIEST,
@@ -51,7 +55,18 @@ def test_a_timestamp_wins_over_offsets() -> None:
 @pytest.mark.parametrize(
     ("extra", "streaming", "words"),
     [
-        ({"kafka.security.protocol": "SSL"}, False, "only kafka.bootstrap.servers"),
+        ({"kafka.linger.ms": "5"}, False, "only kafka.bootstrap.servers"),
+        ({"kafka.security.protocol": "TLS"}, False, "'TLS' is not one of PLAINTEXT, SSL"),
+        ({"ssl.ca.location": "/ca"}, False, "ssl.ca.location is given without security.protocol"),
+        ({"security.protocol": "SASL_SSL"}, True, "sasl.mechanism '' is not one of PLAIN"),
+        ({"security.protocol": "SSL", "clientConfig": "/c"}, False, "clientConfig or security.p"),
+        (
+            {"security.protocol": "SSL", "kafka.security.protocol": "PLAINTEXT"},
+            False,
+            "give one of security.protocol and kafka.security.protocol",
+        ),
+        ({"clientConfig": "/nowhere"}, True, "/nowhere can not be read: .* every executor"),
+        ({"kafka.ssl.truststore.location": "/t"}, False, r"give ssl.ca.location \(PEM\)"),
         ({"startingOffset": "earliest"}, False, "did you mean startingoffsets"),
         ({"endingOffsets": "latest"}, True, "no meaning in a stream"),
         ({"maxOffsetsPerTrigger": "5"}, False, "for streams"),
@@ -72,6 +87,60 @@ def test_what_can_not_be_used_is_said_in_a_sentence(
 ) -> None:
     with pytest.raises(OptionError, match=words):
         source_options(_BASE | extra, streaming=streaming)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sasl.password", "kafka.sasl.password", "kafka.sasl.oauthbearer.client.secret"),
+        *("KAFKA.SASL.JAAS.CONFIG", "kafka.ssl.keystore.password", "kafka.ssl.keystore.key"),
+        *("kafka.ssl.key.password", "kafka.ssl.truststore.password"),
+    ],
+)
+def test_a_secret_is_refused_as_an_option_and_not_repeated(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name.lower()}: a secret is not") as refused:
+        source_options(_BASE | {name: "hunter2"}, streaming=True)
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(OptionError, match="a secret is not"):
+        sink_options({"bootstrap": "h:1", "topic": "t", name: "hunter2"}, streaming=False)
+
+
+@pytest.mark.parametrize("prefix", ["", "kafka.", "Kafka."])
+def test_settings_of_tls_and_sasl_become_those_of_the_client(prefix: str, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "/ca",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "reader",
+        "sasl.password.file": str(password),
+    }
+    given = _BASE | {prefix + name: value for name, value in settings.items()}
+    options = source_options(given, streaming=False).security
+    found = options.load()
+    assert (found.protocol, found.authority_file, found.user) == ("SASL_SSL", "/ca", "reader")
+    assert (found.mechanism, found.password, found.is_token) == ("SCRAM-SHA-256", "", False)
+    assert (
+        source_options(given | {"sasl.tokenauth": "true"}, streaming=False).security.load().is_token
+    )
+    assert source_options(_BASE, streaming=False).security.load() == ClientSecurity()
+
+
+def test_what_goes_to_executors_has_no_secret_and_is_read_there(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    text = (
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n"
+        "sasl.oauthbearer.token.endpoint.url=https://h/token\nsasl.oauthbearer.client.id=i\n"
+        "sasl.oauthbearer.client.secret="
+    )
+    file.write_text(f"{text}hunter2")
+    options = source_options(_BASE | {"clientConfig": str(file)}, streaming=True)
+    travelled = pickle.dumps(options)
+    assert b"hunter2" not in travelled
+    assert pickle.loads(travelled).security.load().client_secret == "hunter2"
+    assert options.security.load() is options.security.load(), "a provider's token is kept"
+    file.write_text(f"{text}hunter3")
+    assert options.security.load().client_secret == "hunter3"
 
 
 def test_a_source_without_brokers_or_topics_says_how_to_give_them() -> None:

@@ -1,7 +1,11 @@
 """What a landing job says and does before it has a session: who is silent, and Ctrl-C."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,3 +106,25 @@ def test_a_topic_that_is_not_there_is_told_with_the_command_that_makes_it(
     assert capsys.readouterr().err == (
         "penstock land: topic t does not exist: penstock topic create t\n"
     )
+
+
+def test_tasks_on_executors_need_the_packages_that_the_page_names_and_no_others() -> None:
+    program = """
+import json, sys
+before = set(sys.modules)
+import penstock.spark.land.task
+from penstock.client.security import ClientSecurity
+ClientSecurity(protocol="SASL_SSL", mechanism="PLAIN", user="u", password_file="/f")
+found = [(n, getattr(m, "__file__", None)) for n, m in sys.modules.items() if n not in before]
+print(json.dumps([(name, file) for name, file in found if "." not in name and file]))
+"""
+    listed = json.loads(subprocess.check_output([sys.executable, "-c", program], text=True))
+    packages = sysconfig.get_path("purelib")
+    found = {name for name, file in listed if file.startswith(packages)}
+    page = (Path(__file__).parents[2] / "docs/operations/spark.md").read_text()
+    named = {"pyarrow", "kio", "crc32c", "cramjam"}
+    assert "with pyarrow, kio, crc32c and cramjam." in page
+    theirs = {"pyspark", "py4j", "numpy", "typing_extensions"}
+    """Of Spark itself, and what those packages bring along."""
+    assert named <= found | {"cramjam"}
+    assert found - named - theirs == set()

@@ -9,6 +9,7 @@ from penstock.client.admin import Admin
 from penstock.client.cluster import Cluster
 from penstock.client.fetch import FetchOptions, PartitionFetcher
 from penstock.client.produce import Producer
+from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
 from penstock.record.build import Record
 from penstock.record.read import DecodedRecord, iter_batches, iter_records
@@ -21,9 +22,11 @@ _numbers = itertools.count()
 class Topics:
     """Every topic has a name of its own, so that tests share one node."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity = ClientSecurity()) -> None:  # noqa: B008
         self.bootstrap = bootstrap
-        self.cluster = Cluster(ClientSettings(bootstrap=bootstrap, deadline_ms=120_000))
+        self.cluster = Cluster(
+            ClientSettings(bootstrap=bootstrap, deadline_ms=120_000, security=security)
+        )
         self.admin = Admin(self.cluster)
 
     def __enter__(self) -> Self:

@@ -69,8 +69,13 @@ def client_security() -> "ClientSecurity":
     """Return how commands talk to brokers: by --client-config, or its variable."""
     from penstock.client.security import ClientSecurity, read_security
 
-    path = os.environ.get(CLIENT_CONFIG_VARIABLE)
+    path = client_config()
     return read_security(Path(path)) if path else ClientSecurity()
+
+
+def client_config() -> str:
+    """Return the file of --client-config, or of its variable; empty without."""
+    return os.environ.get(CLIENT_CONFIG_VARIABLE, "")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.cli.connect import client_config
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
 from penstock.cli.values import directory, named, quoted
 
@@ -113,6 +114,7 @@ def run_land(
     """Land a topic in a Parquet, Delta or Iceberg table, exactly once."""
     from penstock.spark.errors import OptionError
     from penstock.spark.land import LandOptions, main
+    from penstock.spark.security import SecurityOptions
     from penstock.spark.tier.options import tier_options
 
     try:
@@ -133,6 +135,7 @@ def run_land(
             fail_on_data_loss=not allow_data_loss,
             skip_corrupt=skip_corrupt,
             broker_timeout_seconds=broker_timeout,
+            security=SecurityOptions(client_config=client_config()),
             tier=tier_options({"tier": tier, **dict(map(_of_store, tier_store or ()))}),
             spark_conf=dict(_setting(text) for text in conf or ()),
             output=output.value,

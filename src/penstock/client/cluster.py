@@ -24,6 +24,7 @@ from penstock.client.errors import (
     NoBrokerReachable,
     RequestTimedOut,
     TopicNotFound,
+    WrongProtocol,
     error_code,
 )
 from penstock.client.settings import ClientSettings, parse_bootstrap
@@ -142,7 +143,7 @@ class Cluster:
         for host, port in dict.fromkeys(addresses + known):
             try:
                 self._any = Connection(host, port, self.settings)
-            except AuthenticationFailed:
+            except (AuthenticationFailed, WrongProtocol):
                 raise
             except ClientError as error:
                 reason = str(error)

@@ -21,14 +21,17 @@ from penstock.base.errors import ConfigError
 from penstock.client.errors import (
     AuthenticationFailed,
     BrokerError,
+    CertificateRefused,
     ClientError,
     ConnectionFailed,
     MalformedAnswer,
     RequestTimedOut,
+    WrongProtocol,
     error_code,
 )
 from penstock.client.settings import ClientSettings
 from penstock.client.versions import choose_version
+from penstock.client.wrong_port import answers_plainly, has_tls
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import WireError
 from penstock.protocol.header import parse_response_header, request_header
@@ -47,6 +50,12 @@ _OTHER_PROTOCOLS = {
 }
 """What an answer of another protocol begins with, where a port was mistaken for a broker's."""
 
+_REFUSING_ALERTS = (
+    *("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE"),
+    *("CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED"),
+)
+"""Ends of alerts of TLS by which a broker refuses a client's certificate, or that it has none."""
+
 _SIZE = struct.Struct(">i")
 _CORRELATION_MASK = 0x7FFFFFFF
 
@@ -61,7 +70,9 @@ class Connection:
     """An open connection, with the API versions that its broker offers."""
 
     def __init__(self, host: str, port: int, settings: ClientSettings) -> None:
-        """Connect and negotiate. Raises ConnectionFailed, RequestTimedOut, MalformedAnswer."""
+        """Connect and negotiate. Raises ConnectionFailed, RequestTimedOut, MalformedAnswer,
+        AuthenticationFailed, WrongProtocol.
+        """
         self.address = f"{host}:{port}"
         self.is_closed = False
         self._settings = settings
@@ -69,10 +80,15 @@ class Connection:
         self._next_correlation_id = 0
         self._offered: dict[int, tuple[int, int]] = {ApiKey.API_VERSIONS: (0, 0)}
         self._socket = _connect(host, port, settings)
-        self._negotiate()
+        try:
+            answer = self.call(ApiKey.API_VERSIONS, {})
+        except ConnectionFailed as error:
+            if not settings.security.has_tls and has_tls(host, port):
+                raise self._wrong_protocol("has TLS") from error
+            raise
+        self._negotiate(answer)
 
-    def _negotiate(self) -> None:
-        answer = self.call(ApiKey.API_VERSIONS, {})
+    def _negotiate(self, answer: Any) -> None:
         code = error_code(int(answer.error_code))
         if code:
             self.close()
@@ -83,7 +99,7 @@ class Connection:
         if self._settings.security.has_sasl:
             try:
                 self._settings.security.prove(self.call, self.address)
-            except ClientError:
+            except (ClientError, ConfigError):
                 self.close()
                 raise
 
@@ -196,7 +212,7 @@ class Connection:
         except TimeoutError:
             raise self._timed_out() from None
         except OSError as error:
-            raise self._failed(error.strerror or str(error)) from error
+            raise self._broken(error) from error
 
     def _send_some(self, buffers: list[memoryview]) -> int:
         """Send something of the buffers; over TLS small ones share a record."""
@@ -219,7 +235,7 @@ class Connection:
         except TimeoutError:
             raise self._timed_out() from None
         except OSError as error:
-            raise self._failed(error.strerror or str(error)) from error
+            raise self._broken(error) from error
         return view
 
     def _remaining(self, deadline: float) -> float:
@@ -232,13 +248,41 @@ class Connection:
         self.close()
         return RequestTimedOut(f"request to {self.address}", self._settings.request_timeout_ms)
 
+    def _broken(self, error: OSError) -> ClientError:
+        """With TLS 1.3 a client's certificate is refused after the handshake."""
+        refused = _refused_by_alert(self.address, error)
+        if refused is not None:
+            self.close()
+            return refused
+        return self._failed(error.strerror or str(error))
+
     def _failed(self, reason: str) -> ConnectionFailed:
         self.close()
         return ConnectionFailed(self.address, reason)
 
+    def _wrong_protocol(self, speaks: str) -> WrongProtocol:
+        return WrongProtocol(self.address, self._settings.security.protocol, speaks)
+
     def _malformed(self, reason: str) -> MalformedAnswer:
         self.close()
         return MalformedAnswer(self.address, reason)
+
+
+def _refused_by_alert(address: str, error: OSError) -> AuthenticationFailed | None:
+    reason = str(getattr(error, "reason", None) or "")
+    if not isinstance(error, ssl.SSLError) or not reason.endswith(_REFUSING_ALERTS):
+        return None
+    return AuthenticationFailed(
+        address, f"it refuses the client's certificate, or lack of one ({reason})"
+    )
+
+
+def _first_request(settings: ClientSettings) -> bytes:
+    """Return an ApiVersions request, as every connection begins with."""
+    head = request_header(
+        ApiKey.API_VERSIONS, 0, correlation_id=0, client_id=settings.client_id
+    ) + encode_request(ApiKey.API_VERSIONS, 0, {})
+    return _SIZE.pack(len(head)) + head
 
 
 def _other_protocol(head: bytes) -> str | None:
@@ -263,9 +307,15 @@ def _connect(host: str, port: int, settings: ClientSettings) -> socket.socket:
     except ssl.SSLCertVerificationError as error:
         connected.close()
         reason = f"its certificate is not accepted: {error.verify_message}"
-        raise AuthenticationFailed(address, reason) from error
+        raise CertificateRefused(address, reason) from error
     except OSError as error:
         connected.close()
+        refused = _refused_by_alert(address, error)
+        if refused is not None:
+            raise refused from error
+        if answers_plainly(host, port, _first_request(settings)):
+            protocol = settings.security.protocol
+            raise WrongProtocol(address, protocol, "has no TLS") from error
         reason = f"no TLS: {getattr(error, 'reason', None) or error.strerror or error}"
         raise ConnectionFailed(address, reason) from error
     except ConfigError:

@@ -4,6 +4,8 @@ ClientError
   NoBrokerReachable(bootstrap, reason)      none of the given addresses answers as a broker
   ConnectionFailed(address, reason)         one connection broke; retried inside the client
   AuthenticationFailed(address, reason)     the broker does not let the client in
+    CertificateRefused(address, reason)     the client does not believe the broker's certificate
+  WrongProtocol(address, protocol, speaks)  the broker's port has TLS and the client has not
   RequestTimedOut(what, timeout_ms)         no answer, or no success, within the time allowed
   MalformedAnswer(address, reason)          the other side does not speak the Kafka protocol
   UnsupportedByBroker(what)                 the broker is too old or has no such API
@@ -16,17 +18,23 @@ ClientError
   DeliveryUnknown(topic, partition, why)    a batch may or may not have been written
   RecordTooLarge(size, limit)               one record is larger than a batch may be
   UnreadableRecords(topic, partition, why)  a batch in the log that cannot be read
+ConfigError
+  FileUnusable                              a file that the settings name, of this machine
 """
 
 from collections.abc import Sequence
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import ConfigError, PlatformError
 from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.record.errors import UnreadableBatch
 
 
 class ClientError(PlatformError):
     """Root of this room's errors."""
+
+
+class FileUnusable(ConfigError):
+    """A file with a secret, certificates or settings is not there, or not what it should be."""
 
 
 class NoBrokerReachable(ClientError):
@@ -54,6 +62,20 @@ class AuthenticationFailed(ClientError):
         super().__init__(f"{address} does not let this client in: {reason}")
         self.address = address
         self.reason = reason
+
+
+class CertificateRefused(AuthenticationFailed):
+    """The broker's certificate is of no authority that the client knows, over, or of others."""
+
+
+class WrongProtocol(ClientError):
+    """One side has TLS, and the other has not."""
+
+    def __init__(self, address: str, protocol: str, speaks: str) -> None:
+        super().__init__(f"{address} {speaks}, and security.protocol is {protocol}")
+        self.address = address
+        self.protocol = protocol
+        self.speaks = speaks
 
 
 class RequestTimedOut(ClientError):

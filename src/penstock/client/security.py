@@ -10,6 +10,9 @@ The settings are read from a properties file with librdkafka's names:
     sasl.username = reader
     sasl.password = …
 
+A secret may be in a file of its own, which librdkafka has not: `sasl.password.file` in the place of
+`sasl.password`. It is read for each connection, so that a new password needs no new start.
+
 `sasl.tokenauth = true`, which librdkafka has not, says that user and password are a delegation
 token's. With OAUTHBEARER a token is in a file, `sasl.oauthbearer.token.file`, which librdkafka has
 not either, or comes from an identity provider:
@@ -18,7 +21,7 @@ not either, or comes from an identity provider:
     sasl.oauthbearer.method = oidc
     sasl.oauthbearer.token.endpoint.url = https://login.example.net/token
     sasl.oauthbearer.client.id = reader
-    sasl.oauthbearer.client.secret = …
+    sasl.oauthbearer.client.secret = …             or sasl.oauthbearer.client.secret.file
 
 Source: KIP-152; librdkafka's configuration. Not here: sessions that end (KIP-368): the broker
 closes the connection, and the next one proves it again.
@@ -30,15 +33,18 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.access.errors import MalformedToken
 from penstock.access.scram import HASHES, NONCE_BYTES, ScramClient
 from penstock.base.errors import ConfigError
-from penstock.client.access.bearer import ProviderTokens, TokenFile
-from penstock.client.errors import AuthenticationFailed, error_code
+from penstock.client.access.secret_file import read_secret
+from penstock.client.errors import AuthenticationFailed, FileUnusable, error_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.client.access.bearer import ProviderTokens
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
@@ -54,18 +60,28 @@ _FIELDS = {
     "sasl.mechanisms": "mechanism",
     "sasl.username": "user",
     "sasl.password": "password",
+    "sasl.password.file": "password_file",
     "sasl.tokenauth": "tokenauth",
     "sasl.oauthbearer.method": "method",
     "sasl.oauthbearer.token.endpoint.url": "token_url",
     "sasl.oauthbearer.client.id": "client_id",
     "sasl.oauthbearer.client.secret": "client_secret",
+    "sasl.oauthbearer.client.secret.file": "client_secret_file",
     "sasl.oauthbearer.scope": "scope",
     "sasl.oauthbearer.token.file": "token_file",
     "https.ca.location": "provider_authority_file",
 }
-_FILES = ("authority_file", "certificate_file", "key_file")
-_PATHS = (*_FILES, "token_file", "provider_authority_file")
-_OF_PROVIDER = ("token_url", "client_id", "client_secret")
+_FILES = {
+    name: field_name
+    for name, field_name in _FIELDS.items()
+    if name.startswith("ssl.") and name.endswith(".location")
+}
+_SECRETS = ("password_file", "client_secret_file")
+_PATHS = (*_FILES.values(), *_SECRETS, "token_file", "provider_authority_file")
+SECRET_NAMES = ("sasl.password", "sasl.oauthbearer.client.secret")
+"""Settings whose values are secrets."""
+NAMES = tuple(name for name in _FIELDS if name not in SECRET_NAMES)
+"""The other settings."""
 _IDENTIFICATIONS = ("https", "none", "")
 
 Call = Callable[[ApiKey, Mapping[str, Any]], Any]
@@ -85,6 +101,8 @@ class ClientSecurity:
     mechanism: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
+    password_file: str = ""
+    """Has the password, and is read for each connection."""
     tokenauth: str = "false"
     """`true`: user and password are those of a delegation token."""
     method: str = "default"
@@ -92,11 +110,12 @@ class ClientSecurity:
     token_url: str = ""
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
+    client_secret_file: str = ""
     scope: str = ""
     token_file: str = ""
     provider_authority_file: str = ""
     """Certificates (PEM) that the provider's must be signed by; empty: the system's."""
-    _tokens: list[ProviderTokens] = field(default_factory=list, repr=False, compare=False)
+    _tokens: "list[ProviderTokens]" = field(default_factory=list, repr=False, compare=False)
     """The provider's, once asked for: they are good for several connections."""
 
     def __post_init__(self) -> None:
@@ -122,8 +141,12 @@ class ClientSecurity:
     def _check_password(self) -> None:
         if self.tokenauth not in {"true", "false"} or (self.is_token and self.mechanism == PLAIN):
             raise ConfigError("sasl.tokenauth is true or false, and true with SCRAM only")
-        if not self.user or not self.password:
-            raise ConfigError(f"{self.protocol} needs sasl.username and sasl.password")
+        if self.password and self.password_file:
+            raise ConfigError("give sasl.password or sasl.password.file, not both")
+        if not self.user or not (self.password or self.password_file):
+            raise ConfigError(
+                f"{self.protocol} needs sasl.username and sasl.password, or sasl.password.file"
+            )
 
     def _check_bearer(self) -> None:
         if not self.has_tls:
@@ -135,21 +158,28 @@ class ClientSecurity:
             raise ConfigError(
                 "OAUTHBEARER needs sasl.oauthbearer.token.file, or sasl.oauthbearer.method = oidc"
             )
-        if not is_by_file and not all(getattr(self, name) for name in _OF_PROVIDER):
+        if is_by_file:
+            return
+        has_one_secret = bool(self.client_secret) is not bool(self.client_secret_file)
+        if not (self.token_url and self.client_id and has_one_secret):
             raise ConfigError(
                 "sasl.oauthbearer.method = oidc needs sasl.oauthbearer.token.endpoint.url,"
-                " sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+                " sasl.oauthbearer.client.id, and one of sasl.oauthbearer.client.secret and"
+                " sasl.oauthbearer.client.secret.file"
             )
-        if not is_by_file:
-            self._provider()
+        self._provider()
 
-    def _provider(self) -> ProviderTokens:
+    def _provider(self) -> "ProviderTokens":
         """Return the provider's tokens. Raises ConfigError."""
+        # Spark's executors, which need no more than the docs name, have no use for it and msgspec.
+        from penstock.client.access.bearer import ProviderTokens  # noqa: PLC0415
+
         if not self._tokens:
             made = ProviderTokens(
                 url=self.token_url,
                 client_id=self.client_id,
                 client_secret=self.client_secret,
+                client_secret_file=self.client_secret_file,
                 scope=self.scope,
                 authority_file=self.provider_authority_file,
             )
@@ -184,8 +214,9 @@ class ClientSecurity:
             if self.certificate_file:
                 context.load_cert_chain(self.certificate_file, self.key_file, password="")
         except (OSError, ssl.SSLError) as error:
-            names = ", ".join(filter(None, (getattr(self, name) for name in _FILES)))
-            raise ConfigError(f"{names or 'the certificates'} can not be used: {error}") from error
+            given = {name: getattr(self, field_name) for name, field_name in _FILES.items()}
+            names = ", ".join(f"{name} {path}" for name, path in given.items() if path)
+            raise FileUnusable(f"{names or 'the certificates'} can not be used: {error}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.identification == "https"
         return context
@@ -208,19 +239,31 @@ class ClientSecurity:
             return received
 
         if self.mechanism == PLAIN:
-            send(f"\0{self.user}\0{self.password}".encode())
+            send(f"\0{self.user}\0{self._password()}".encode())
             return
         if self.mechanism == OAUTHBEARER:
-            source = TokenFile(self.token_file) if self.token_file else self._provider()
-            if send(f"n,,\x01auth=Bearer {source.get()}\x01\x01".encode()):
+            if send(f"n,,\x01auth=Bearer {self._token()}\x01\x01".encode()):
                 send(b"\x01")  # it was refused; the answer to this one says so
                 raise AuthenticationFailed(address, "it refuses the token, and says not why")
             return
         self._prove_by_scram(send, address)
 
+    def _password(self) -> str:
+        """Return the password as it is now. Raises ConfigError."""
+        if self.password_file:
+            return read_secret("sasl.password.file", self.password_file)
+        return self.password
+
+    def _token(self) -> str:
+        """Return a token that is good now. Raises AuthenticationFailed, ConfigError."""
+        from penstock.client.access.bearer import TokenFile  # noqa: PLC0415  see `_provider`
+
+        return (TokenFile(self.token_file) if self.token_file else self._provider()).get()
+
     def _prove_by_scram(self, send: Callable[[bytes], bytes], address: str) -> None:
         nonce = secrets.token_hex(NONCE_BYTES)
-        scram = ScramClient(self.mechanism, self.user, self.password, nonce, is_token=self.is_token)
+        password = self._password()
+        scram = ScramClient(self.mechanism, self.user, password, nonce, is_token=self.is_token)
         try:
             signature = send(scram.final(send(scram.first())))
         except MalformedToken as error:
@@ -235,7 +278,7 @@ def read_security(path: Path) -> ClientSecurity:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path} can not be read: {why}") from error
+        raise FileUnusable(f"{path} can not be read: {why}") from error
     found: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -255,3 +298,12 @@ def read_security(path: Path) -> ClientSecurity:
         return ClientSecurity(**found)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def security_of(settings: Mapping[str, str]) -> ClientSecurity:
+    """Return what settings say that are among NAMES, for the files of this machine.
+
+    Raises ConfigError.
+    """
+    found: dict[str, Any] = {_FIELDS[name]: value for name, value in settings.items()}
+    return ClientSecurity(**found)

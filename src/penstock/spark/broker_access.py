@@ -9,15 +9,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from penstock.access.rules import AclOperation
 from penstock.client import admin
 from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange
 from penstock.client.fetch import FetchOptions, PartitionFetcher
+from penstock.client.permitted import permitted_operations
 from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
 from penstock.client.tier import TierPart, tier_part
 from penstock.record.committed import Aborted
+from penstock.spark.errors import NotLetIn
 from penstock.spark.ranges import OffsetRange, Offsets, PartitionName
+from penstock.spark.security import SecurityOptions, who
 
 NO_RECORD = -1
 """Offset for a timestamp later than that of every record."""
@@ -84,6 +88,21 @@ class BrokerAccess:
         """The client, for the sink, which produces through it."""
         return self._cluster
 
+    def check_permitted(self, topics: Iterable[str], operation: AclOperation) -> None:
+        """Raise NotLetIn if the client may not do this with one of the topics.
+
+        A topic that is not there, and a broker that does not tell, are passed over.
+        """
+        principal = who(self._cluster.settings.security)
+        for topic in topics:
+            permitted = permitted_operations(self._cluster, topic)
+            if permitted is not None and operation not in permitted:
+                verb = operation.name.lower()
+                raise NotLetIn(
+                    f"{principal} is not permitted to {verb} topic {topic}:"
+                    f" penstock acl add --allow PRINCIPAL --operation {verb} topic:{topic}"
+                )
+
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic; empty if the brokers have no ids. Raises TopicNotFound."""
         found = self._admin.describe_topic(topic).topic_id
@@ -147,24 +166,32 @@ class BrokerAccess:
             yield Run(run.offset, run.data, run.aborted)
 
 
-_SHARED: dict[tuple[str, float, bool], BrokerAccess] = {}
+_SHARED: dict[tuple[str, float, bool, ClientSecurity], BrokerAccess] = {}
 _SHARED_MAX = 4
 
 
 def shared_access(
-    bootstrap: str, timeout_seconds: float, *, is_committed_only: bool = False
+    bootstrap: str,
+    timeout_seconds: float,
+    security: SecurityOptions,
+    *,
+    is_committed_only: bool = False,
 ) -> BrokerAccess:
     """Return the shared access of this worker process, which runs one task after another.
 
     Brokers limit new connections per second and address, and small tasks with a connection each
     would reach that limit. Do not close it: the client opens a stale connection again when it
-    retries. A few are kept, for jobs on several clusters.
+    retries. A few are kept, for jobs on several clusters. Files are read again for each task: with
+    another password there is another access. Raises OptionError.
     """
-    key = (bootstrap, timeout_seconds, is_committed_only)
+    login = security.load()
+    key = (bootstrap, timeout_seconds, is_committed_only, login)
     if key not in _SHARED:
         while len(_SHARED) >= _SHARED_MAX:
             _SHARED.pop(next(iter(_SHARED))).close()
-        _SHARED[key] = BrokerAccess(bootstrap, timeout_seconds, is_committed_only=is_committed_only)
+        _SHARED[key] = BrokerAccess(
+            bootstrap, timeout_seconds, is_committed_only=is_committed_only, security=login
+        )
     return _SHARED[key]
 
 

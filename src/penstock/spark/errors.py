@@ -3,6 +3,7 @@
     PlatformError
       SparkRoomError
         OptionError        an option of the source, the sink or `land` that can not be used
+        NotLetIn           brokers do not let the job in, or do not permit what it does
         DataLost           records of a planned offset range are gone, and failOnDataLoss is true
         HistoryUnreadable  what the tier has can not be read from its store
         CorruptRecords     a batch in the log can not be read, and skipCorrupt is false
@@ -32,6 +33,10 @@ class SparkRoomError(PlatformError):
 
 class OptionError(SparkRoomError):
     """An option is unknown, missing, contradicts another one or has a value that is not allowed."""
+
+
+class NotLetIn(SparkRoomError):
+    """A broker refuses the job's user, or the job refuses the broker's certificate."""
 
 
 class DataLost(SparkRoomError):

@@ -16,6 +16,14 @@ from penstock.spark.ranges import (
     offsets_from_json,
     partitions_from_json,
 )
+from penstock.spark.security import (
+    OPTION_NAMES as SECURITY_NAMES,
+)
+from penstock.spark.security import (
+    SecurityOptions,
+    refuse_secrets,
+    security_options,
+)
 from penstock.spark.tier.options import OPTION_NAMES, TierOptions, tier_options
 
 EARLIEST = -2
@@ -23,7 +31,7 @@ LATEST = -1
 """Special offsets in the JSON of startingOffsets and endingOffsets, as in Kafka's ListOffsets."""
 
 _BOOTSTRAP_NAMES = ("kafka.bootstrap.servers", "bootstrap.servers", "bootstrap")
-_COMMON = (*_BOOTSTRAP_NAMES, "path", "brokertimeout")
+_COMMON = (*_BOOTSTRAP_NAMES, "path", "brokertimeout", *SECURITY_NAMES)
 _SOURCE = (
     *("subscribe", "subscribepattern", "assign"),
     *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
@@ -70,6 +78,7 @@ class SourceOptions:
     """The options of a reader."""
 
     bootstrap: str
+    security: SecurityOptions = field(default_factory=SecurityOptions)
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str | None = None
     assign: tuple[PartitionName, ...] = ()
@@ -97,6 +106,7 @@ class SinkOptions:
     """The options of a writer."""
 
     bootstrap: str
+    security: SecurityOptions = field(default_factory=SecurityOptions)
     topic: str | None = None
     """Topic for all rows; overrides the column `topic`."""
     compression: str = "none"
@@ -126,6 +136,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise OptionError("startingOffsetsByTimestampStrategy: error or latest")
     return SourceOptions(
         bootstrap=_bootstrap(options),
+        security=security_options(options),
         subscribe=subscribe,
         subscribe_pattern=pattern,
         assign=assign,
@@ -165,6 +176,7 @@ def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         raise OptionError(f"compression {compression}: choose one of {', '.join(CODECS)}")
     return SinkOptions(
         bootstrap=_bootstrap(options),
+        security=security_options(options),
         topic=options.get("topic") or options.get("path") or None,
         compression=compression,
         batch_bytes=_count(options, "batchbytes") or (512 << 10),
@@ -197,14 +209,15 @@ def _transaction_timeout_ms(options: Mapping[str, str]) -> int:
 
 def _lowered(given: Mapping[str, str], *, allowed: tuple[str, ...], side: str) -> dict[str, str]:
     options = {name.lower(): value for name, value in given.items()}
+    refuse_secrets(options)
     for name in options:
         if name in allowed:
             continue
         if name.startswith("kafka."):
             raise OptionError(
-                f"option {name}: of Kafka's own client settings only kafka.bootstrap.servers and,"
-                " in a source, kafka.isolation.level are supported here; leave it out or use"
-                " Spark's Kafka connector"
+                f"option {name}: of Kafka's own client settings only kafka.bootstrap.servers, those"
+                " of TLS and SASL by librdkafka's names and, in a source, kafka.isolation.level are"
+                " supported here; leave it out or use Spark's Kafka connector"
             )
         near = get_close_matches(name, allowed, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -14,7 +14,7 @@ acks=all. `delivery` decides what happens if Spark runs a task or a micro-batch 
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.access.rules import AclOperation
 from penstock.client.errors import BrokerError, UnsupportedByBroker
 from penstock.client.produce import Delivered, ProduceOptions, Producer, now_ms
 from penstock.protocol.error_codes import ErrorCode
@@ -39,6 +40,7 @@ from penstock.spark.exactly_once.driver import Ender, StreamCommit, id_of, prefi
 from penstock.spark.exactly_once.ending import Gate, abort_all, gate_of
 from penstock.spark.exactly_once.written import Digest, Witness, Written
 from penstock.spark.options import AT_LEAST_ONCE, CODECS, EXACTLY_ONCE, SinkOptions
+from penstock.spark.security import WRITES, refusals_told
 
 _TYPES = {
     "key": ("string", "binary"),
@@ -76,7 +78,7 @@ class _TopicWriter:
 
         With exactly once their transaction is open then: the driver decides about it.
         """
-        with self._access() as access:
+        with self._told(), self._access() as access:
             writing = _Writing(access, self.options, self._transactional_id())
             try:
                 for batch in iterator:
@@ -108,8 +110,20 @@ class _TopicWriter:
 
     def _access(self) -> BrokerAccess:
         return BrokerAccess(
-            self.options.bootstrap, self.options.broker_timeout_seconds, is_committed_only=True
+            self.options.bootstrap,
+            self.options.broker_timeout_seconds,
+            is_committed_only=True,
+            security=self.options.security.load(),
         )
+
+    def _told(self) -> AbstractContextManager[None]:
+        return refusals_told(self.options.security, WRITES)
+
+    def _check_permitted(self, access: BrokerAccess) -> None:
+        """Find out on the driver what would have every task fail. Raises NotLetIn."""
+        access.cluster.describe([])
+        if self.options.topic is not None:
+            access.check_permitted([self.options.topic], AclOperation.WRITE)
 
 
 class BatchWriter(_TopicWriter, DataSourceArrowWriter):
@@ -119,19 +133,23 @@ class BatchWriter(_TopicWriter, DataSourceArrowWriter):
         if overwrite:
             raise OptionError('a topic can not be overwritten; use .mode("append")')
         super().__init__(options, schema)
-        if options.is_exactly_once:
-            self.prefix = prefix_of(uuid.uuid4().hex)
+        with self._told(), self._access() as access:
+            self._check_permitted(access)
+            if options.is_exactly_once:
+                self.prefix = prefix_of(uuid.uuid4().hex)
+                with _old_brokers_told():
+                    self.gate = Ender(access, self.prefix).gate()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the transactions of all tasks."""
         if self.prefix is not None:
-            with self._access() as access:
+            with self._told(), self._access() as access:
                 Ender(access, self.prefix).commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abort what tasks have left open. At least once: acknowledged records stay."""
         if self.prefix is not None:
-            with self._access() as access:
+            with self._told(), self._access() as access:
                 Ender(access, self.prefix).abort(messages)
 
 
@@ -144,13 +162,13 @@ class StreamWriter(_TopicWriter, DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        if options.is_exactly_once:
-            try:
-                with self._commits() as commits:
-                    commits.finish()
-                    self.gate = commits.gate()
-            except UnsupportedByBroker as error:
-                raise _too_old(error) from error
+        if not options.is_exactly_once:
+            with self._told(), self._access() as access:
+                self._check_permitted(access)
+            return
+        with _old_brokers_told(), self._commits() as commits:
+            commits.finish()
+            self.gate = commits.gate()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Record the decision, then commit the transactions of all tasks."""
@@ -176,7 +194,7 @@ class StreamWriter(_TopicWriter, DataSourceStreamArrowWriter):
         prefix = prefix_of(query_id)
         if self.options.is_exactly_once:
             self.prefix = prefix
-        with self._access() as access:
+        with self._told(), self._access() as access:
             yield StreamCommit(Ender(access, prefix), Decisions(place))
 
 
@@ -236,6 +254,14 @@ def _explained(error: BaseException, options: SinkOptions) -> OptionError | None
             f" (their transaction.max.timeout.ms): {error}"
         )
     return _too_old(error) if isinstance(error, UnsupportedByBroker) else None
+
+
+@contextmanager
+def _old_brokers_told() -> Iterator[None]:
+    try:
+        yield
+    except UnsupportedByBroker as error:
+        raise _too_old(error) from error
 
 
 def _too_old(error: UnsupportedByBroker) -> OptionError:

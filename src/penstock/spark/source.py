@@ -9,6 +9,7 @@ Source: PySpark 4.2 Python data source API; names and rules of Spark's Kafka sou
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.access.rules import AclOperation
 from penstock.spark.broker_access import BrokerAccess, shared_access
 from penstock.spark.options import READ_COMMITTED, SourceOptions, sink_options, source_options
 from penstock.spark.planning import batch_ranges, lost, starting_offsets, subscribed, task_ranges
@@ -44,6 +46,7 @@ from penstock.spark.ranges import (
 )
 from penstock.spark.reading import read_range, warn_of_corrupt
 from penstock.spark.schema import checked_columns, source_schema
+from penstock.spark.security import READS, refusals_told
 from penstock.spark.tier.piece import Planned
 from penstock.spark.tier.plan import TierPlanner
 from penstock.spark.tier.reading import History
@@ -84,6 +87,7 @@ def _access(options: SourceOptions) -> BrokerAccess:
         options.bootstrap,
         options.broker_timeout_seconds,
         is_committed_only=options.isolation == READ_COMMITTED,
+        security=options.security.load(),
     )
 
 
@@ -115,11 +119,16 @@ class _RangeReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):
             return  # Spark makes an empty partition of its own if there are no ranges
+        with refusals_told(self.options.security, READS):
+            yield from self._rows(partition)
+
+    def _rows(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         options = self.options
         is_committed_only = options.isolation == READ_COMMITTED
         access = shared_access(
             options.bootstrap,
             options.broker_timeout_seconds,
+            options.security,
             is_committed_only=is_committed_only,
         )
         history = History(access, options.tier, is_committed_only=is_committed_only)
@@ -164,8 +173,9 @@ class BatchReader(_RangeReader, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
-        with _access(options) as access:
+        with refusals_told(options.security, READS), _access(options) as access:
             ranges = self.pushed.narrow(batch_ranges(access, options), access)
+            access.check_permitted(sorted({part.topic for part in ranges}), AclOperation.READ)
             planned = _planner(options).plan(access, task_ranges(ranges, options), cut=True)
         return [RangePartition(part) for part in planned]
 
@@ -187,19 +197,26 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def initialOffset(self) -> OffsetJson:
         """Return the starting offsets. Called at every start, even if there is a checkpoint."""
-        access = self._brokers()
-        names = subscribed(access, self.options)
-        return offsets_to_json(starting_offsets(access, names, self.options))
+        with self._told():
+            access = self._brokers()
+            names = subscribed(access, self.options)
+            access.check_permitted(sorted({name.topic for name in names}), AclOperation.READ)
+            return offsets_to_json(starting_offsets(access, names, self.options))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self.options.records_per_trigger_max
         return ReadMaxRows(limit) if limit is not None else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest()
+        with self._told():
+            self._target = self._latest()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the end of the next batch; `start` if there is nothing to read yet."""
+        with self._told():
+            return self._end_of_next(start, limit)
+
+    def _end_of_next(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         begin = offsets_from_json(start, option="checkpoint")
         newest = self._latest()
         self._newest = newest
@@ -216,13 +233,15 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def reportLatestOffset(self) -> OffsetJson:
         """Return the newest offsets; progress shows them as latestOffset (see lag.py)."""
-        return offsets_to_json(self._newest or self._latest())
+        with self._told():
+            return offsets_to_json(self._newest or self._latest())
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         ends = offsets_from_json(end, option="checkpoint")
-        begin = self._with_new_partitions(offsets_from_json(start, option="checkpoint"), ends)
-        ranges = task_ranges(ranges_between(begin, ends), self.options)
-        planned = self._planner.plan(self._brokers(), ranges, cut=True)
+        with self._told():
+            begin = self._with_new_partitions(offsets_from_json(start, option="checkpoint"), ends)
+            ranges = task_ranges(ranges_between(begin, ends), self.options)
+            planned = self._planner.plan(self._brokers(), ranges, cut=True)
         return [RangePartition(part) for part in planned]
 
     def commit(self, end: OffsetJson) -> None:
@@ -232,6 +251,9 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         if self._access is not None:
             self._access.close()
             self._access = None
+
+    def _told(self) -> AbstractContextManager[None]:
+        return refusals_told(self.options.security, READS)
 
     def _brokers(self) -> BrokerAccess:
         if self._access is None:

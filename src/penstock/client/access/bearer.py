@@ -18,14 +18,14 @@ import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
 from penstock.base.errors import ConfigError
-from penstock.client.errors import AuthenticationFailed
+from penstock.client.access.secret_file import read_secret
+from penstock.client.errors import AuthenticationFailed, FileUnusable
 
 ANSWER_BYTES_MAX: Final = 64 << 10
 FETCH_SECONDS_MAX: Final = 10.0
@@ -53,13 +53,9 @@ class TokenFile:
 
     def get(self) -> str:
         """Return the token. Raises ConfigError."""
-        try:
-            with Path(self.path).open("rb") as file:
-                text = file.read(ANSWER_BYTES_MAX).decode().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"sasl.oauthbearer.token.file {self.path}: {error}") from error
+        text = read_secret("sasl.oauthbearer.token.file", self.path)
         if not _TOKEN.fullmatch(text):
-            raise ConfigError(f"sasl.oauthbearer.token.file {self.path} has no token, or not one")
+            raise FileUnusable(f"sasl.oauthbearer.token.file {self.path} has no token, or not one")
         return text
 
 
@@ -69,7 +65,9 @@ class ProviderTokens:
 
     url: str
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: str = field(default="", repr=False)
+    client_secret_file: str = ""
+    """Has the secret, and is read for each fetch."""
     scope: str = ""
     authority_file: str = ""
     """Certificates (PEM) that the provider's must be signed by; empty: the system's."""
@@ -108,7 +106,7 @@ class ProviderTokens:
         try:
             context = ssl.create_default_context(cafile=self.authority_file or None)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"https.ca.location {self.authority_file}: {error}") from error
+            raise FileUnusable(f"https.ca.location {self.authority_file}: {error}") from error
         try:
             status, body = self._exchange(context)
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -128,7 +126,7 @@ class ProviderTokens:
         wanted = {"grant_type": "client_credentials"}
         if self.scope:
             wanted["scope"] = self.scope
-        proof = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        proof = base64.b64encode(f"{self.client_id}:{self._secret()}".encode()).decode()
         headers = {
             "Authorization": f"Basic {proof}",
             "Content-Type": "application/x-www-form-urlencoded",
@@ -143,6 +141,12 @@ class ProviderTokens:
             connection.request("POST", target, urlencode(wanted), headers)
             answer = connection.getresponse()
             return answer.status, answer.read(ANSWER_BYTES_MAX + 1)
+
+    def _secret(self) -> str:
+        """Return the secret as it is now. Raises ConfigError."""
+        if self.client_secret_file:
+            return read_secret("sasl.oauthbearer.client.secret.file", self.client_secret_file)
+        return self.client_secret
 
     def _failed(self, reason: str) -> AuthenticationFailed:
         return AuthenticationFailed(f"the provider {self.url}", reason)

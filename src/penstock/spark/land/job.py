@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from penstock.access.rules import AclOperation
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.client.errors import NoBrokerReachable, RequestTimedOut, TopicNotFound
 from penstock.spark.broker_access import BrokerAccess
@@ -32,6 +33,7 @@ from penstock.spark.land.schema import choose_shape
 from penstock.spark.land.shape import DEAD_SCHEMA
 from penstock.spark.land.tables import DataFile, Table, TableSpec, open_table
 from penstock.spark.land.task import TaskOrder, Written, land_range
+from penstock.spark.security import READS, refusals_told
 from penstock.spark.session import check_java, spark_session
 
 if TYPE_CHECKING:
@@ -51,23 +53,28 @@ def run(options: LandOptions) -> int:
     """Run a job from start to end. Returns the exit code; errors are one line on stderr."""
     try:
         check_java()
-        _say_who_is_silent(options)
-        with BrokerAccess(
-            options.bootstrap, options.broker_timeout_seconds, is_committed_only=True
-        ) as access:
-            _look_for_topic(options, access)  # before any directory is created
-            with table_lock(options.to) as own:
-                return _run_locked(options, access, own / "spark.log")
+        with refusals_told(options.security, READS):
+            _say_who_is_silent(options)
+            with _access(options, options.broker_timeout_seconds) as access:
+                _look_for_topic(options, access)  # before any directory is created
+                with table_lock(options.to) as own:
+                    return _run_locked(options, access, own / "spark.log")
     except (OptionError, ConfigError, SparkUnavailable) as error:
         return _fail(error, 2)
     except PlatformError as error:
         return _fail(error, 1)
 
 
+def _access(options: LandOptions, seconds: float) -> BrokerAccess:
+    login = options.security.load()
+    return BrokerAccess(options.bootstrap, seconds, is_committed_only=True, security=login)
+
+
 def _look_for_topic(options: LandOptions, access: BrokerAccess) -> None:
-    """Raise SparkRoomError if the topic does not exist when the job starts."""
+    """Raise SparkRoomError if the topic does not exist when the job starts, or may not be read."""
     try:
         access.partitions(options.topic)
+        access.check_permitted([options.topic], AclOperation.READ)
     except TopicNotFound as error:
         raise SparkRoomError(f"{error}: penstock topic create {error.topic}") from error
 
@@ -78,7 +85,7 @@ def _say_who_is_silent(options: LandOptions) -> None:
     if patience <= FIRST_CONTACT_SECONDS:
         return
     try:
-        with BrokerAccess(options.bootstrap, FIRST_CONTACT_SECONDS) as access:
+        with _access(options, FIRST_CONTACT_SECONDS) as access:
             access.topics()
     except (NoBrokerReachable, RequestTimedOut) as error:
         sys.stderr.write(f"penstock land: trying for {patience:g} s: {error}\n")
@@ -226,6 +233,7 @@ class Landing:
         return TaskOrder(
             bootstrap=options.bootstrap,
             broker_timeout_seconds=options.broker_timeout_seconds,
+            security=options.security,
             tier=options.tier,
             fail_on_data_loss=options.fail_on_data_loss,
             skip_corrupt=options.skip_corrupt,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.spark.errors import OptionError
+from penstock.spark.security import SecurityOptions
 from penstock.spark.tier.options import TierOptions
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
@@ -81,6 +82,9 @@ class LandOptions:
 
     broker_timeout_seconds: float = 60.0
     """How long the job keeps trying while no broker answers, before it ends with an error."""
+
+    security: SecurityOptions = field(default_factory=SecurityOptions)
+    """How the job comes in where brokers ask who it is."""
 
     tier: TierOptions = field(default_factory=TierOptions)
     """Whether, and how, history is read from the object store."""

@@ -16,6 +16,7 @@ from penstock.spark.land.shape import Shape, Shaper, corrupt_letter, drop_before
 from penstock.spark.land.tables.port import DataFile
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.reading import read_range
+from penstock.spark.security import READS, SecurityOptions, refusals_told
 from penstock.spark.tier.options import TierOptions
 from penstock.spark.tier.piece import Planned
 from penstock.spark.tier.reading import History
@@ -50,6 +51,7 @@ class TaskOrder:
 
     bootstrap: str
     broker_timeout_seconds: float
+    security: SecurityOptions
     tier: TierOptions
     fail_on_data_loss: bool
     skip_corrupt: bool
@@ -62,10 +64,14 @@ def land_range(order: TaskOrder) -> Callable[[TaskRange], Written]:
     """Return the function that Spark maps over the ranges of a batch."""
 
     def land(part: TaskRange) -> Written:
-        access = shared_access(
-            order.bootstrap, order.broker_timeout_seconds, is_committed_only=True
-        )
-        return _land(order, part, access)
+        with refusals_told(order.security, READS):
+            access = shared_access(
+                order.bootstrap,
+                order.broker_timeout_seconds,
+                order.security,
+                is_committed_only=True,
+            )
+            return _land(order, part, access)
 
     return land
 
