@@ -11,7 +11,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey
-from penstock.quotas.table import QuotaTable
+from penstock.quotas.table import ClientBuckets, QuotaTable
 from tests.broker.cluster import (
     Asked,
     Cluster,
@@ -43,6 +43,12 @@ def limit(
     change = QuotaChange(entity=whose, values={key: bound})
     (outcome,) = node.cluster.metadata.submit(AlterQuotas(changes=(change,)))
     assert outcome.error is None
+
+
+def buckets_of_test_client(node: Node) -> ClientBuckets:
+    table = node.broker.quotas
+    assert table is not None
+    return table.client("User:ANONYMOUS", "test", node.cluster.world.now_ms)
 
 
 def told_ms(asked: Asked) -> int:
@@ -104,6 +110,21 @@ def test_a_run_of_requests_counts_whole_and_each_answer_tells(node: Node) -> Non
     assert asked.wire.mutes == [None, delay_ms]
     assert 3_000 <= delay_ms <= 3_020
     assert asked.throttles_ms == [delay_ms] * 3
+
+
+@pytest.mark.parametrize("key", [PRODUCE, FETCH])
+def test_quotas_of_bytes_neither_count_nor_delay_other_requests(node: Node, key: str) -> None:
+    limit(node, key, 10)
+    metadata: dict[str, Any] = {"topics": None}
+    assert [told_ms(node.send(ApiKey.METADATA, 9, metadata)) for _ in range(2)] == [0, 0]
+    buckets = buckets_of_test_client(node)
+    now_ms = node.cluster.world.now_ms
+    bucket = buckets.produce if key == PRODUCE else buckets.fetch
+    assert bucket is not None
+    assert bucket.is_idle(now_ms)
+    bucket.record(100_000, now_ms)
+    other = node.send(ApiKey.METADATA, 9, metadata)
+    assert (told_ms(other), other.wire.mutes) == (0, [])
 
 
 def test_a_refused_batch_counts_as_well(node: Node) -> None:

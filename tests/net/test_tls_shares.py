@@ -178,6 +178,19 @@ def test_small_records_are_handed_over_together_and_more_at_once_while_all_is_ta
     run(scenario())
 
 
+def test_what_comes_little_by_little_lets_the_share_as_it_is(files: Files) -> None:
+    async def scenario() -> None:
+        taker = Taker()
+        both = Ended(files, taker)
+        for record in RECORDS:
+            both.arrive(both.encrypted([record]))
+        assert taker.sizes == [len(record) for record in RECORDS]
+        both.arrive(both.encrypted(halves(RECORDS)))
+        assert taker.sizes[len(RECORDS)] == SHARE_BYTES_MIN
+
+    run(scenario())
+
+
 def test_a_connection_that_stops_reading_gets_less_at_once_and_never_too_little(
     files: Files,
 ) -> None:
@@ -241,6 +254,8 @@ def test_what_comes_before_the_clients_goodbye_is_handed_over_and_nothing_after_
         with pytest.raises(ssl.SSLWantReadError):
             both.client.unwrap()
         both.arrive(data + both._out.read() + bytes(100_000))
+        both.arrive(bytes(100_000))
+        assert both.side._incoming.pending <= PIECE_BYTES
         assert bytes(taker.got) == b"last"
         assert both.budget.used == 0
         await asyncio.sleep(0)

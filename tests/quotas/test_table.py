@@ -1,5 +1,7 @@
 """Connections of an address against its quota."""
 
+import pytest
+
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey
 from penstock.quotas.table import SHORT_DELAY_MS_MAX, QuotaTable
@@ -84,3 +86,33 @@ def test_what_is_limited_follows_the_quotas_both_ways() -> None:
     quotas.clear()
     table.changed()
     assert (table.limits_addresses, table.limits_clients) == (False, False)
+
+
+@pytest.mark.parametrize("alone", [QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.MUTATIONS])
+def test_a_request_fills_its_time_and_what_it_is_under_and_nothing_else(alone: QuotaKey) -> None:
+    own: str = alone
+    time: str = QuotaKey.REQUEST
+    table = QuotaTable({entity_of([("user", "alice")]): {own: 5.0, time: 7.0}})
+    found = table.client("User:alice", "id", 0)
+    bounds = {
+        key: [(filled, bucket.bound) for filled, bucket in pairs]
+        for key, pairs in found.by_key.items()
+    }
+    others = {QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.MUTATIONS, QuotaKey.REQUEST} - {alone}
+    assert bounds == {
+        alone: [(QuotaKey.REQUEST, 7.0), (alone, 5.0)],
+        **{key: [(QuotaKey.REQUEST, 7.0)] for key in others},
+    }
+    assert not found.are_none
+
+
+@pytest.mark.parametrize(
+    "key", [QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.MUTATIONS, QuotaKey.REQUEST]
+)
+def test_a_client_with_one_quota_of_any_key_is_limited_and_one_without_is_not(
+    key: QuotaKey,
+) -> None:
+    own: str = key
+    table = QuotaTable({entity_of([("user", "alice")]): {own: 5.0}})
+    assert not table.client("User:alice", "id", 0).are_none
+    assert table.client("User:bob", "id", 0).are_none

@@ -59,8 +59,8 @@ MUTANTS = (
     plant(
         "tls-never-reads-on", AREA,
         "a connection that was paused while nothing waited is not read from again",
-        (SIDE, "            self._keep_part(self._left_of(memoryview(self._kept)))\n        if not self._kept and self._is_reading():\n            self._raw.resume_reading()\n",
-         "            self._keep_part(self._left_of(memoryview(self._kept)))\n            if not self._kept and self._is_reading():\n                self._raw.resume_reading()\n"),
+        (SIDE, "        if self._is_reading():\n            self._keep_part(self._left_of(memoryview(self._kept)))\n        if not self._kept and self._is_reading():\n",
+         "        waited = bool(self._kept)\n        if self._is_reading():\n            self._keep_part(self._left_of(memoryview(self._kept)))\n        if waited and not self._kept and self._is_reading():\n"),
         kind=Kind.GUARD, near=PACE,
     ),
     plant(

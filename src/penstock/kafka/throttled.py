@@ -22,8 +22,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import begins_with_throttle
 from penstock.quotas.keys import QuotaKey
 from penstock.quotas.table import ClientBuckets, QuotaTable
-from penstock.quotas.tokens import TokenBucket
-from penstock.quotas.windows import WINDOW_MS, Windows
+from penstock.quotas.windows import WINDOW_MS
 
 if TYPE_CHECKING:
     from penstock.base.ports import Buffer, Clock
@@ -37,10 +36,17 @@ CLIENT_ID_CHARACTERS_MAX: Final = 255
 """Longer client ids are cut, and may then share a bucket: an id may be 32 KiB long."""
 MICROSECONDS_OF_PERCENT: Final = 10_000
 """Loop time in a percent of a second of one thread."""
-_FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-_MUTATIONS: Final = frozenset(
-    {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS}
-)
+_KEYS: Final[Mapping[int, QuotaKey]] = {
+    ApiKey.PRODUCE: QuotaKey.PRODUCE,
+    ApiKey.FETCH: QuotaKey.FETCH,
+    ApiKey.SHARE_FETCH: QuotaKey.FETCH,
+    ApiKey.CREATE_TOPICS: QuotaKey.MUTATIONS,
+    ApiKey.DELETE_TOPICS: QuotaKey.MUTATIONS,
+    ApiKey.CREATE_PARTITIONS: QuotaKey.MUTATIONS,
+}
+"""What requests are under beside the quota of their time."""
+_PRODUCE, _FETCH, _REQUEST = QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.REQUEST
+"""As constants, since accessing a member of an enum costs a look-up each time."""
 _THROTTLE_BYTES: Final = 4
 
 
@@ -87,19 +93,20 @@ def reply_of(  # noqa: PLR0913, PLR0917  made for every request, as Reply
 class ThrottledReply(Reply):
     """See the module; `take` comes first."""
 
-    __slots__ = ("_buckets", "_is_stopped", "_out", "_table", "_throttle_ms")
+    __slots__ = ("_buckets", "_is_stopped", "_key", "_out", "_table", "_throttle_ms")
 
     def take(self, table: QuotaTable, buckets: ClientBuckets, size: int, now_ms: int) -> None:
         """Count the request, of `size` bytes."""
         self._table = table
         self._buckets = buckets
         self._throttle_ms = -1
-        self._out = buckets.fetch if self.api_key in _FETCHES else None
+        self._key = key = _KEYS.get(self._header[0], _REQUEST)
+        self._out = buckets.fetch if key is _FETCH else None
         self._is_stopped = False
         if buckets.request is not None:
             self.is_timed = True
         produce = buckets.produce
-        if produce is not None and self.api_key == ApiKey.PRODUCE:
+        if produce is not None and key is _PRODUCE:
             produce.record(size, now_ms)
             if produce.delay_ms(now_ms):
                 self._is_stopped = True
@@ -126,26 +133,15 @@ class ThrottledReply(Reply):
 
     def _find_delay(self) -> int:
         now_ms = self._clock.monotonic_ms()
-        delay_ms, over = 0, QuotaKey.REQUEST
-        for key, bucket in self._applying():
-            own_ms = 0 if bucket is None else bucket.delay_ms(now_ms)
+        delay_ms, over = 0, _REQUEST
+        for key, bucket in self._buckets.by_key[self._key]:
+            own_ms = bucket.delay_ms(now_ms)
             if own_ms > delay_ms:
                 delay_ms, over = own_ms, key
         if delay_ms:
             self._table.note(over, delay_ms)
             self._measure.throttled(delay_ms)
         return delay_ms
-
-    def _applying(self) -> Sequence[tuple[QuotaKey, Windows | TokenBucket | None]]:
-        buckets, api_key = self._buckets, self.api_key
-        request = (QuotaKey.REQUEST, buckets.request)
-        if api_key == ApiKey.PRODUCE:
-            return request, (QuotaKey.PRODUCE, buckets.produce)
-        if api_key in _FETCHES:
-            return request, (QuotaKey.FETCH, buckets.fetch)
-        if api_key in _MUTATIONS:
-            return request, (QuotaKey.MUTATIONS, buckets.mutations)
-        return (request,)
 
     # --- loop time -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ Source: Kafka `ClientQuotaManager` (sensors by tags, updateQuotaMetricConfigs), 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from penstock.quotas.keys import QuotaKey
@@ -75,9 +75,21 @@ class _Buckets(Generic[B]):
 
 
 class ClientBuckets:
-    """What a client fills; None where nothing limits it."""
+    """What a client fills; None where nothing limits it.
 
-    __slots__ = ("fetch", "generation", "mutations", "principal", "produce", "request")
+    Made anew when quotas change, so what each request asks for is found out once.
+    """
+
+    __slots__ = (
+        "are_none",
+        "by_key",
+        "fetch",
+        "generation",
+        "mutations",
+        "principal",
+        "produce",
+        "request",
+    )
 
     def __init__(
         self,
@@ -95,11 +107,25 @@ class ClientBuckets:
         self.fetch = fetch
         self.request = request
         self.mutations = mutations
-
-    @property
-    def are_none(self) -> bool:
+        own: dict[QuotaKey, Windows | TokenBucket | None] = {
+            QuotaKey.REQUEST: None,
+            QuotaKey.PRODUCE: produce,
+            QuotaKey.FETCH: fetch,
+            QuotaKey.MUTATIONS: mutations,
+        }
+        self.by_key: Mapping[QuotaKey, Sequence[tuple[QuotaKey, Windows | TokenBucket]]] = {
+            key: _that_are((QuotaKey.REQUEST, request), (key, bucket))
+            for key, bucket in own.items()
+        }
+        """What a request under each of the keys fills, its time first."""
+        self.are_none = not any(self.by_key.values())
         """Whether nothing limits the client."""
-        return all(one is None for one in (self.produce, self.fetch, self.request, self.mutations))
+
+
+def _that_are(
+    *pairs: tuple[QuotaKey, Windows | TokenBucket | None],
+) -> Sequence[tuple[QuotaKey, Windows | TokenBucket]]:
+    return tuple((key, bucket) for key, bucket in pairs if bucket is not None)
 
 
 class QuotaTable:

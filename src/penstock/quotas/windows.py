@@ -37,7 +37,7 @@ class Windows:
         self._sum = 0.0
 
     def record(self, amount: float, now_ms: int) -> None:
-        """Count an amount that is taken now, or given back where it is negative."""
+        """Count an amount that is taken now, or given back at once where it is negative."""
         self._roll(now_ms)
         if self._began_ms < 0:
             self._began_ms = now_ms
@@ -51,6 +51,8 @@ class Windows:
 
     def delay_ms(self, now_ms: int) -> int:
         """Return after which time without more the mean is the quota; 0 if it is not above."""
+        if self._sum <= self.bound:
+            return 0  # all windows together have a second's worth: however long they are, it is 0
         self._roll(now_ms)
         elapsed_ms = self._elapsed_ms(now_ms)
         if self._sum * 1000 <= self.bound * elapsed_ms:

@@ -325,9 +325,7 @@ class TlsSide(asyncio.BufferedProtocol):
 
     def _is_reading(self) -> bool:
         transport = self.transport
-        if transport is None or transport.is_paused or self._is_over:
-            return False
-        return not transport.is_closing()
+        return transport is not None and not transport.is_paused and not transport.is_closing()
 
     def _read_on(self) -> None:
         """Go on with what came before the connection stopped reading, then with the socket.
