@@ -6,9 +6,11 @@ from itertools import islice
 
 from penstock.coordinator.records import REWRITE_BATCH_BYTES, records_bytes
 from penstock.shares.answers import Claim, Say
+from penstock.shares.cells import DONE
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.messages import Answer, Unavailable
+from penstock.shares.state import Settled
 from penstock.shares.updates.handed import HandOut, Wanted
 from tests.shares.bench import ALL, KEY, load, new_ledger
 from tests.shares.world import VISIBLE, World
@@ -42,6 +44,19 @@ def test_a_batch_that_ends_with_the_last_update_leaves_the_deletion_for_the_next
     ledger.written(len(rest))
     assert (len(rest), ledger.is_empty) == (1, True)
     assert load([*first, *rest]) is None
+
+
+def test_a_batch_ends_with_the_record_that_fills_it_also_behind_one_that_was_written() -> None:
+    ledger = new_ledger()
+    for offset in range(5):
+        ledger.write(Settled(DONE, [(offset, offset + 1)]))
+    records = ledger.records(ALL)
+    assert ledger.records(records_bytes(records[:3])) == records[:3]
+    assert ledger.records(records_bytes(records[:3]) + 1) == records[:4]
+    ledger.written(3)
+    assert ledger._bytes == records_bytes(records[3:])
+    assert ledger.records(records_bytes(records[3:5])) == records[3:5]
+    assert ledger.records(records_bytes(records)) == records[3:]
 
 
 def test_who_deletes_a_share_with_a_full_batch_is_told_when_the_log_has_it() -> None:
