@@ -151,11 +151,11 @@ def staged(disk):
 def test_a_mastership_that_began_where_a_copy_ends_leaves_it_as_it_is():
     world, _, master, slave = replicated()
     export = export_of(world, master)
-    end = SMALL.segment_bytes
+    end = export.manifest.segments[0].data_end
     export.manifest = export.manifest._replace(epochs=as_epochs((1, 0), (2, end)))
-    copy_until((world, world), export, slave, end)
+    copy_until((world, world), export, slave, SMALL.segment_bytes)
     other = export.manifest._replace(epochs=as_epochs((1, 0), (3, end)))
-    assert asked(world, slave.begin_install, other) == end
+    assert asked(world, slave.begin_install, other) == SMALL.segment_bytes
 
 
 def test_bytes_of_a_copy_that_found_no_space_can_be_written_again():

@@ -1,6 +1,6 @@
 """A copier, step by step: what it asks for, in which order, and what it makes of outcomes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -187,11 +187,25 @@ def test_a_partition_that_comes_later_is_read_and_copied() -> None:
     one.open()
     assert one.copier.take(one.now_ms) == []
     one.log.keys = (ONE,)
-    one.answer(Read)
+    command = one.ask()
+    assert isinstance(command, Read)
+    assert not one.copier.is_open, "the tier may have of it what the log has not"
+    one.copier.answered(command, one.metadata.apply(command, one.now_ms))
     (upload,) = one.uploads()
     one.put(upload)
     one.answer(Commit)
     assert one.ranges() == [(0, 5)]
+
+
+def test_a_round_of_which_nothing_came_into_the_store_ends_where_no_other_follows() -> None:
+    one = Round(Log(5))
+    one.open()
+    (upload,) = one.uploads()
+    one.copier.failed(upload.name.object_id, None)
+    one.log.end = 0
+    for _ in range(2):
+        assert one.copier.take(one.now_ms) == []
+        assert one.copier.step is Step.IDLE
 
 
 def _with_many_runs(monkeypatch: pytest.MonkeyPatch) -> Round:
@@ -390,8 +404,23 @@ def test_what_is_emptied_has_its_beginning_deleted_too() -> None:
     assert one.copier.take(one.now_ms) == []
 
 
-def test_what_one_commit_empties_is_bounded_over_all_partitions(
-    monkeypatch: pytest.MonkeyPatch,
+def _empty(log: Log) -> None:
+    log.is_emptied = True
+
+
+def _lose(log: Log) -> None:
+    log.epochs = ((2, 0),)
+
+
+def _delete(log: Log) -> None:
+    log.start = 10
+
+
+@pytest.mark.parametrize(
+    ("change", "offsets"), [(_empty, (0, 5)), (_lose, (0, 5)), (_delete, (10, 5))]
+)
+def test_what_one_commit_takes_away_is_bounded_over_all_partitions(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[Log], None], offsets: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(copier, "EVENT_RUNS_MAX", 3)
     metadata, two = TierMetadata(CLUSTER, TIMES), key(1, 1)
@@ -402,12 +431,13 @@ def test_what_one_commit_empties_is_bounded_over_all_partitions(
         )
         metadata.restore(each, Manifest(Snapshot(1, 0, 10, runs)))
     log = Log(10)
-    log.keys, log.is_emptied = (ONE, two), True
+    log.keys = (ONE, two)
+    change(log)
     one = Round(log, metadata)
     one.open()
     command = one.ask()
     assert isinstance(command, Commit)
     assert [(group.topic_partition, group.offset) for _, group in command.events] == [
-        (ONE, 0),
-        (two, 5),
+        (ONE, offsets[0]),
+        (two, offsets[1]),
     ]

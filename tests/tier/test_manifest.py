@@ -1,5 +1,7 @@
 """What events make of the runs of one partition, and that copies do not change with each other."""
 
+from itertools import pairwise
+
 import pytest
 
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest, Run
@@ -50,3 +52,33 @@ def test_a_run_that_is_cut_tells_of_the_epochs_that_it_has_something_of(
     assert (left.end_offset, left.epochs, manifest.end_offset) == (cut, epochs, cut)
     follows = EventGroup(Kind.COPY, ONE, (left._replace(end_offset=cut),))
     assert Manifest().problem_with(follows) is None
+
+
+EVERY = (0, 1, 5, 9, 10, 11, 15, 20, 21)
+
+
+@pytest.mark.parametrize("kinds", [(Kind.CUT, Kind.DELETE), (Kind.DELETE, Kind.CUT)])
+@pytest.mark.parametrize("one", EVERY)
+@pytest.mark.parametrize("other", EVERY)
+def test_a_manifest_begins_where_it_ends_or_before_and_its_runs_reach_to_its_end(
+    kinds: tuple[Kind, Kind], one: int, other: int
+) -> None:
+    manifest = manifest_of(runs())
+    for kind, offset in zip(kinds, (one, other), strict=True):
+        manifest.apply(EventGroup(kind, ONE, offset=offset))
+        assert 0 <= manifest.start_offset <= manifest.end_offset
+        left = [(run.first_offset, run.end_offset) for run in manifest.runs]
+        assert all(first < end for first, end in left)
+        assert all(a[1] == b[0] for a, b in pairwise(left))
+        if left:
+            is_in_first = manifest.start_offset < left[0][1]  # unless a cut has left nothing of it
+            assert is_in_first or manifest.start_offset == manifest.end_offset == left[0][1]
+            assert left[0][0] <= manifest.start_offset
+            assert left[-1][1] == manifest.end_offset
+
+
+def test_a_run_of_nothing_and_epochs_that_begin_at_once_are_refused() -> None:
+    first, _ = runs()
+    for bad in (first._replace(end_offset=0), first._replace(epochs=((1, 0), (2, 0)))):
+        assert Manifest().problem_with(EventGroup(Kind.COPY, ONE, (bad,))) is not None
+    assert Manifest().problem_with(EventGroup(Kind.COPY, ONE, (first,))) is None

@@ -56,10 +56,11 @@ def test_one_byte_less_than_a_run_beyond_the_size_frees_nothing(manifest: Manife
     assert local_start(manifest, Held(0, 2 * size - 1), Limits(-1, size), 0) == 0
 
 
-def test_age_is_that_of_a_runs_newest_record(manifest: Manifest) -> None:
+@pytest.mark.parametrize("kept_ms", [0, 5])
+def test_age_is_that_of_a_runs_newest_record(manifest: Manifest, kept_ms: int) -> None:
     newest = manifest.runs[0].entry.max_timestamp
-    assert local_start(manifest, Held(0, 1), Limits(5, -1), newest + 5) == 0
-    assert local_start(manifest, Held(0, 1), Limits(5, -1), newest + 6) > 0
+    assert local_start(manifest, Held(0, 1), Limits(kept_ms, -1), newest + kept_ms) == 0
+    assert local_start(manifest, Held(0, 1), Limits(kept_ms, -1), newest + kept_ms + 1) > 0
 
 
 def test_a_log_that_begins_within_a_run_is_freed_of_the_rest_of_it(manifest: Manifest) -> None:

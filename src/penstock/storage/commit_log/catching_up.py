@@ -99,8 +99,8 @@ class CatchingUp:
     def _noted(self, _: None, error: BaseException | None) -> None:
         """Handle the outcome. If the note could not be written, the slave goes on, only slower.
 
-        The log may have become a master's meanwhile: then the note goes again at once, or damage of
-        what that has written would be taken for a torn write.
+        The log may have become a master's meanwhile: then the note goes again with what is flushed,
+        or the frames that follow would prove nothing.
         """
         self._is_changing = False
         if error is not None and not isinstance(error, OSError):
