@@ -225,7 +225,7 @@ def consume(bootstrap: str, group: str, protocol: str, topic: str, count: int) -
         message = consumer.poll(UNTIL_SECONDS)
         assert message is not None
         assert message.error() is None
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
     consumer.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from harness.waiting import wait_until
 from penstock.configs.group_keys import POP_DELIVERIES
@@ -59,7 +60,8 @@ def groups(remote: Remote) -> dict[str, Any]:
     assert code(answer) is ResponseCode.SUCCESS, answer.remark
     told: dict[str, Any] = json.loads(bytes(answer.body))
     assert list(told) == ["subscriptionGroupTable"]
-    return told["subscriptionGroupTable"]  # type: ignore[no-any-return]
+    table: dict[str, Any] = told["subscriptionGroupTable"]
+    return table
 
 
 def test_groups_are_told_that_have_members_or_a_retry_topic_or_were_set_up(
@@ -142,6 +144,21 @@ def test_progress_of_all_groups_has_the_time_of_what_was_consumed_last(
     assert after.told["totalInflightDiff"] == 0
 
 
+def test_the_time_is_that_of_the_message_before_the_position_with_members_or_without(
+    remote: Remote, topic: str, node: LiveNode
+) -> None:
+    begin, group = 1_700_000_000_000, f"gone-{topic}"
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{node.port}"})
+    for at in range(4):
+        producer.produce(topic, b"v", partition=0, timestamp=begin + at * 1_000)
+    assert not producer.flush(UNTIL_SECONDS)
+    node.submit(CreateTopics(topics=(NewTopic(name=f"rmq.retry.{group}"),)))
+    position(remote, group, topic, 3)
+    rows = Progress(remote.ask_among(PROGRESS, {})).queues(group)
+    assert rows is not None
+    assert rows[f"{topic} {SET} 0"]["lastTimestamp"] == begin + 2_000
+
+
 def test_what_a_group_has_not_begun_to_consume_has_no_time(remote: Remote, topic: str) -> None:
     group = f"new-{topic}"
     remote.ask(SEND, sent(topic), b"b")
@@ -174,16 +191,21 @@ def test_no_topic_is_one_of_rocketmqs_ordered_ones(remote: Remote, behind: str) 
 
 
 def test_progress_of_too_many_queues_is_refused_and_says_what_to_do(
-    remote: Remote, behind: str, monkeypatch: pytest.MonkeyPatch
+    remote: Remote, topic: str, behind: str, node: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker_progress, "READS_MAX", 0)
     refused = remote.ask_among(PROGRESS, {})
     assert code(refused) is ResponseCode.SYSTEM_ERROR
     assert "consumerProgress -g" in (refused.remark or "")
     monkeypatch.undo()
-    monkeypatch.setattr(broker_progress, "BYTES_MAX", 100)
+    other = f"other-{topic}"
+    node.submit(CreateTopics(topics=(NewTopic(name=other, partition_count=2),)))
+    position(remote, behind, other, 0)
+    member(remote, behind, topic, other)
+    most = bytes(remote.ask_among(PROGRESS, {}).body).count(b"offsetTable") * 200
+    monkeypatch.setattr(broker_progress, "BYTES_MAX", most)
     refused = remote.ask_among(PROGRESS, {})
-    assert "more than 100 bytes" in (refused.remark or "")
+    assert f"more than {most} bytes" in (refused.remark or ""), "all topics together"
 
 
 def test_producers_of_all_groups_are_told_with_their_last_heartbeat(
@@ -222,12 +244,15 @@ def usual(remote: Remote) -> Iterator[str]:
 
 
 def test_a_setting_of_the_node_is_changed_and_told_by_both_names_of_the_node(
-    remote: Remote, usual: str
+    remote: Remote, usual: str, node: LiveNode
 ) -> None:
     body = b"# of the tool\n\n  log.retention.ms = 777000000\nlog.retention.bytes=-1\n"
     assert code(remote.ask_among(CHANGE, {}, body)) is ResponseCode.SUCCESS
     assert wait_until(lambda: settings(remote)[KEY] != usual, UNTIL_SECONDS)
     assert settings(remote)[KEY] == "777000000"
+    own = ResourceType.BROKER, str(node.broker.broker_id)
+    kept = node.call(lambda: dict(node.broker.metadata.configuration.resources[own]))
+    assert kept[KEY] == "777000000", "of this broker, and not of all"
     assert settings(remote, RequestCode.GET_NAMESRV_CONFIG) == settings(remote)
 
 

@@ -1,5 +1,6 @@
 """A consumer is asked what it does, for somebody who operates the cluster."""
 
+import asyncio
 from contextlib import closing
 from itertools import count as counted
 
@@ -148,3 +149,28 @@ def test_few_are_asked_at_once_and_others_hear_that_they_are_to_come_again(
     assert told == numbers
     assert len(numbers) == questions.AT_ONCE, "each has a number of its own"
     assert under_way(node) == 0
+
+
+class Asked:
+    """A connection that takes what it is sent."""
+
+    is_closed = False
+
+    def reserve(self) -> "Asked":
+        return self
+
+    def send(self, *_: bytes) -> None:
+        pass
+
+
+def test_an_answer_is_kept_when_its_buffer_is_used_again() -> None:
+    async def ask() -> bytes:
+        asked, connection, buffer = questions.Questions(), Asked(), bytearray(b"answer")
+        waiting = asyncio.ensure_future(asked.ask(connection, Command(code=ASK)))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        answer = Command(code=0, body=memoryview(buffer), opaque=1, flag=1)
+        asked.answered(connection, answer)  # type: ignore[arg-type]
+        buffer[:] = b"others"
+        return bytes((await waiting).body)
+
+    assert asyncio.run(ask()) == b"answer"

@@ -22,11 +22,10 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Not
 
 from penstock.base.ids import ReplicaSetId
-from penstock.configs import keys, without_effect
+from penstock.configs import keys, message_keys, without_effect
 from penstock.configs.entry import ConfigType
 from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey, Value
-from penstock.configs.message_types import KEY as MESSAGE_TYPE
-from penstock.configs.message_types import MESSAGE_TYPES, MIXED, MessageTypeName
+from penstock.configs.message_types import MIXED, MessageTypeName
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.configs.without_effect import HOUR_MS
 from penstock.controller.errors import InvalidConfig
@@ -330,28 +329,7 @@ _ROWS = (
         documentation="Largest size of a batch once decompressed, where its records are checked.",
         parse=keys.number(UNPACKED_BYTES_MIN, UNPACKED_BYTES_MAX),
     ),
-    TopicConfigKey(
-        key=MESSAGE_TYPE,
-        config_type=ConfigType.STRING,
-        broker_names=(BrokerName("topic.message_type"),),
-        documentation=(
-            "Kind of messages that RocketMQ's gRPC clients may send: NORMAL, FIFO, DELAY,"
-            " TRANSACTION; MIXED: all of them. It is the attribute message.type of mqadmin."
-        ),
-        parse=keys.one_of(*MESSAGE_TYPES),
-        is_since_level_2=True,
-    ),
-    TopicConfigKey(
-        key="penstock.message.trace.percent",
-        config_type=ConfigType.DOUBLE,
-        broker_names=(BrokerName("topic.message_trace_percent"),),
-        documentation=(
-            "Of so many messages in a hundred it is traced to whom they are delivered and with what"
-            " result (penstock message trace); 0: none; -1: as broker.message_trace_percent says."
-        ),
-        parse=keys.percent_or_other,
-        is_since_level_2=True,
-    ),
+    *message_keys.ROWS,
 )
 TOPIC_CONFIGS: Mapping[str, TopicConfigKey] = MappingProxyType({row.key: row for row in _ROWS})
 assert {row.field for row in _ROWS if row.fixed_default is None} == set(
