@@ -17,7 +17,6 @@ from simulator.clients import mover
 from simulator.clients.movers import judge_moved
 from simulator.run.one_run import run_plan
 from simulator.run.plan import REWRITE_BYTES, Fault, Plan, Shape
-from simulator.trials.group.trials import GroupTrials
 from tests.sim.small_runs import kill
 
 pytestmark = [
@@ -89,21 +88,21 @@ def end_all(monkeypatch: MonkeyPatch, *, as_committed: bool) -> None:
     monkeypatch.setattr(GroupWriter, "ending", same)
 
 
-def test_positions_of_an_aborted_transaction_that_count_are_found(monkeypatch: MonkeyPatch) -> None:
-    end_all(monkeypatch, as_committed=True)
+def test_positions_of_an_aborted_transaction_that_count_are_found(planted: MonkeyPatch) -> None:
+    end_all(planted, as_committed=True)
     assert any("was not moved, and the position is" in one for one in found())
 
 
-def test_positions_that_are_lost_at_the_commit_are_found(monkeypatch: MonkeyPatch) -> None:
-    end_all(monkeypatch, as_committed=False)
+def test_positions_that_are_lost_at_the_commit_are_found(planted: MonkeyPatch) -> None:
+    end_all(planted, as_committed=False)
     assert are_lost(found())
 
 
-def test_positions_that_count_before_their_marker_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_positions_that_count_before_their_marker_are_found(planted: MonkeyPatch) -> None:
     def at_once(self: PendingMap[Any, Any], _producer_id: int, changes: Any) -> int:
         return self.begin(changes)
 
-    monkeypatch.setattr(PendingMap, "begin_pending", at_once)
+    planted.setattr(PendingMap, "begin_pending", at_once)
     assert any("was not moved, and the position is" in one for one in found())
 
 
@@ -122,42 +121,39 @@ def test_positions_that_are_told_while_their_transaction_is_decided_are_found(
     assert any("times" in one for one in found())
 
 
-def test_positions_that_stay_unstable_are_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(table.Writers, "end", lambda *_: [])
+def test_positions_that_stay_unstable_are_found(planted: MonkeyPatch) -> None:
+    planted.setattr(table.Writers, "end", lambda *_: [])
     assert any("not stable" in one for one in found())
 
 
 def test_positions_whose_log_a_rewrite_cuts_while_they_wait_are_found(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
-    # Walks of group coordinators find it as well, and end the run before anything is moved.
-    monkeypatch.setattr(GroupTrials, "walk_duties", lambda _: None)
     # Between the positions and the commit there must be a rewrite, and a new coordinator.
-    monkeypatch.setattr(mover, "SLOW_SHARE", 0.4)
-    monkeypatch.setattr(rewrite, "_first_undecided", lambda hosted: hosted.log.log_end_offset)
+    planted.setattr(mover, "SLOW_SHARE", 0.4)
+    planted.setattr(rewrite, "_first_undecided", lambda hosted: hosted.log.log_end_offset)
     # A look at the coordinator's memory may find it first, in a run that ends there.
     assert found(MASTERS_DIE, seeds=6, rewrite_bytes=200, wanted=are_lost)
 
 
 def test_positions_that_a_rewrite_overrules_while_they_wait_are_found(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
     # As above: between the positions and the commit there must be a rewrite.
-    monkeypatch.setattr(GroupTrials, "walk_duties", lambda _: None)
-    monkeypatch.setattr(mover, "SLOW_SHARE", 0.4)
-    monkeypatch.setattr(journal, "as_copy", lambda record: record)
+    planted.setattr(mover, "SLOW_SHARE", 0.4)
+    planted.setattr(journal, "as_copy", lambda record: record)
     assert found(MASTERS_DIE, seeds=6, rewrite_bytes=200, wanted=are_lost)
 
 
 def test_positions_that_wait_and_are_lost_by_a_new_coordinator_are_found(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loading.GroupLoader, "_restore_pending", lambda *_: iter(()))
+    planted.setattr(loading.GroupLoader, "_restore_pending", lambda *_: iter(()))
     assert are_lost(found(MASTERS_DIE, seeds=6))
 
 
-def test_positions_that_overrule_a_later_plain_commit_are_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(Pending, "drop", lambda *_: [])
+def test_positions_that_overrule_a_later_plain_commit_are_found(planted: MonkeyPatch) -> None:
+    planted.setattr(Pending, "drop", lambda *_: [])
     assert any("committed-offset-regression" in one for one in found())
 
 

@@ -83,27 +83,27 @@ def test_markers_that_are_asked_for_twice_and_are_late_end_nothing_else(
 
 
 def test_late_markers_that_end_a_later_transaction_are_found(
-    monkeypatch: pytest.MonkeyPatch,
+    planted: pytest.MonkeyPatch,
 ) -> None:
-    make_markers_late(monkeypatch)
-    monkeypatch.setattr(markers, "_is_overtaken", lambda *_: False)
+    make_markers_late(planted)
+    planted.setattr(markers, "_is_overtaken", lambda *_: False)
     assert any("is read in" in one for one in found(CALM, shape=MANY))
 
 
-def test_markers_that_say_the_opposite_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_that_say_the_opposite_are_found(planted: pytest.MonkeyPatch) -> None:
     right = MarkerSender._entry
 
     def opposite(self: MarkerSender, duty: Any, places: Any) -> Any:
         entry = right(self, duty, places)
         return replace(entry, is_commit=not entry.is_commit)
 
-    monkeypatch.setattr(MarkerSender, "_entry", opposite)
+    planted.setattr(MarkerSender, "_entry", opposite)
     told = found()
     assert any("committed and is not read" in one or "aborted and is read" in one for one in told)
 
 
 def test_a_partition_that_hears_another_end_than_the_others_is_found(
-    monkeypatch: pytest.MonkeyPatch,
+    planted: pytest.MonkeyPatch,
 ) -> None:
     right = MarkerSender._entry
 
@@ -111,36 +111,36 @@ def test_a_partition_that_hears_another_end_than_the_others_is_found(
         entry = right(self, duty, places)
         return replace(entry, is_commit=entry.is_commit and (TOPIC, 0) not in places)
 
-    monkeypatch.setattr(MarkerSender, "_entry", torn)
+    planted.setattr(MarkerSender, "_entry", torn)
     assert any("is read in" in one for one in found())
 
 
-def test_a_partition_that_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_nobody_tells_is_found(planted: pytest.MonkeyPatch) -> None:
     right = Duties.begin
 
     def forgetful(self: Duties, partition: int, one: Transaction) -> bool:
         kept = frozenset(sorted(one.partitions)[1:])
         return right(self, partition, one._replace(partitions=kept))
 
-    monkeypatch.setattr(Duties, "begin", forgetful)
+    planted.setattr(Duties, "begin", forgetful)
     assert any("not decided in time" in one for one in found())
 
 
-def test_records_that_are_not_stable_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "stable_end", lambda _hosted, confirmed: confirmed)
+def test_records_that_are_not_stable_are_found(planted: pytest.MonkeyPatch) -> None:
+    planted.setattr(operation, "stable_end", lambda _hosted, confirmed: confirmed)
     told = found()
     assert any("aborted and is read" in one or "is read in" in one for one in told)
 
 
-def test_aborted_transactions_that_are_not_named_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborted_transactions_that_are_not_named_are_found(planted: pytest.MonkeyPatch) -> None:
     def nothing(_hosted: Any, _start: int, _end: int, done: Any, _turn: Any) -> None:
         done([], None)
 
-    monkeypatch.setattr(operation, "find_aborted", nothing)
+    planted.setattr(operation, "find_aborted", nothing)
     assert any("aborted and is read" in one for one in found())
 
 
-def test_a_replaced_instance_that_may_go_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_instance_that_may_go_on_is_found(planted: pytest.MonkeyPatch) -> None:
     right = decide.decide_init
 
     def same(one: Transaction | None, *asked: Any, **known: Any) -> decide.Decision:
@@ -148,5 +148,5 @@ def test_a_replaced_instance_that_may_go_on_is_found(monkeypatch: pytest.MonkeyP
             return right(one, *asked, **known)
         return decide.Answered(decide.producer_of(one))
 
-    monkeypatch.setattr(coordinator, "decide_init", same)
+    planted.setattr(coordinator, "decide_init", same)
     assert any("could commit" in one for one in found())
