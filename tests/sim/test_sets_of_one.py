@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.append.markers import append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.transactions import marking
 from penstock.transactions.duties import Duties
@@ -60,7 +61,7 @@ def test_markers_that_are_put_off_and_never_written_are_found(planted: MonkeyPat
 
 def change_markers(planted: MonkeyPatch, is_changed: Callable[[HostedPartition], bool]) -> None:
     """Let some of the markers that come behind an answer say the opposite of it."""
-    right = marking.append_marker
+    right = append_marker
 
     def opposite(hosted: HostedPartition, ended: Any, *more: Any, **named: Any) -> None:
         if is_changed(hosted):
