@@ -4,7 +4,9 @@
 
 A log is copied byte for byte, but every member derives its state itself: while it appends, from a
 snapshot and the frames behind it, or from a base. Checked when a run is idle at its end. If a
-member's log begins later, or more of it is deleted, only the common part is compared.
+member's log begins later, or more of it is deleted, only the common part is compared. A disk that
+was damaged is no exception: by then it was scrubbed and repaired (run/last_scrub.py), and what its
+member makes of it is what others have.
 
 Log starts are compared where nothing goes by retention; elsewhere, as sizes, each member changes
 them at its own time.
@@ -36,7 +38,7 @@ def differences(servers: Iterable[Server], kept: frozenset[TopicId] = frozenset(
     by_set: dict[ReplicaSetId, list[_Named]] = {}
     for server in servers:
         node = server.node
-        if not isinstance(node, Node) or node.manager is None or server.is_disk_damaged:
+        if not isinstance(node, Node) or node.manager is None:
             continue
         for set_id, member in node.manager.members.items():
             if not member.log.is_fenced and not member.log.is_busy:

@@ -13,8 +13,6 @@ from simulator.clients.access.administrator import Administrator
 from simulator.clients.access.auditor import Auditor, make_first_rules
 from simulator.clients.access.token_holder import TokenHolder
 from simulator.clients.administrators.inspector import Inspector
-from simulator.clients.audited.reader import RowReader
-from simulator.clients.audited.visitor import Visitor
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.grpc.cast import GrpcCast
@@ -28,6 +26,7 @@ from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
 from simulator.clients.reading.slave_reader import SlaveReader
 from simulator.clients.remoting.cast import RemotingCast
+from simulator.clients.row_clients import RowClients
 from simulator.clients.sequences import Sequences
 from simulator.clients.shares.sharers import Sharers
 from simulator.clients.streams.application import Application
@@ -74,7 +73,7 @@ class Clients:
         self.auditor: Auditor | None = None
         self.token_holders: list[TokenHolder] = []
         self.limited: list[Limited] = []
-        self.rows: RowReader | None = None
+        self.rows = RowClients(simulation, self.world, shape, self.sharers)
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -159,7 +158,12 @@ class Clients:
     def _start_others(self) -> None:
         """Those who write to topics of their own."""
         if self._shape.transactors:
-            self.transactions = Transactions(self._simulation, self.world, self._shape.transactors)
+            self.transactions = Transactions(
+                self._simulation,
+                self.world,
+                self._shape.transactors,
+                is_of_one=self._shape.replication_factor == 1,
+            )
             self._writers += self.transactions.start(self._start)
         if self._shape.movers:
             self.movers = Movers(self._simulation, self.world, self._shape.movers)
@@ -181,20 +185,7 @@ class Clients:
         if self._shape.grpc:
             self.grpc = GrpcCast(self._simulation, self.world, self._shape.grpc)
             self._writers += self.grpc.start(self._start)
-        if self._shape.audited:
-            self._start_audited()
-
-    def _start_audited(self) -> None:
-        visitors: list[Visitor] = []
-        for number in range(self._shape.audited):
-            name = f"audited-{number}"
-            one = Visitor(world=self.world, name=name, random=self._simulation.random(name))
-            visitors.append(one)
-            self._writers.append(self._start(name, [one.run()]))
-        name = "row-reader"
-        random = self._simulation.random(name)
-        self.rows = RowReader(world=self.world, random=random, visitors=visitors)
-        self._start(name, [self.rows.run()])
+        self._writers += self.rows.start(self._start)
 
     def _start_access(self) -> None:
         """Administrators of access, with the users that they make, and who looks after them."""
@@ -368,10 +359,11 @@ class Clients:
         return findings
 
     def access_behind(self) -> list[str]:
-        """Name the brokers that do not say yet who may what, and how much."""
+        """Name the brokers that do not say yet who may what, how much, and pushes which metrics."""
         rules = [] if self.auditor is None else [*self.auditor.behind()]
         tokens = [text for one in self.token_holders for text in one.behind()]
-        return rules + tokens + [text for one in self.limited for text in one.behind()]
+        limited = [text for one in self.limited for text in one.behind()]
+        return rules + tokens + limited + [*self.rows.behind()]
 
     def tasks_behind(self) -> list[str]:
         """Name what nobody works on, in the application of the run."""

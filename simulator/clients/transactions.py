@@ -4,6 +4,7 @@
     committed       it is read
     aborted         it is not, nor is what an administrator has aborted by a marker
     open            none is, once its time-out is over
+    stable          never less than was told, where a partition has one member
 
 Source: KIP-98; the workload of Elle (Kingsbury, Alvaro 2020) has lists for each key, too.
 """
@@ -29,9 +30,14 @@ Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
 
 
 class Transactions:
-    """All transactional ids of a run; `count` of them, of both versions in turn."""
+    """All transactional ids of a run; `count` of them, of both versions in turn.
 
-    def __init__(self, simulation: Simulation, world: ClientWorld, count: int) -> None:
+    `is_of_one`: each partition has one member, whose process may be killed and loses nothing.
+    """
+
+    def __init__(
+        self, simulation: Simulation, world: ClientWorld, count: int, *, is_of_one: bool = False
+    ) -> None:
         self._world = world
         self._random = simulation.random("transactions")
         self.transactors = [
@@ -50,7 +56,13 @@ class Transactions:
         )
         # Where records go from the disks, one reads all of them when most have gone.
         self.readers = [
-            CommittedReader(world=world, name=name, random=simulation.random(name), is_late=is_late)
+            CommittedReader(
+                world=world,
+                name=name,
+                random=simulation.random(name),
+                is_late=is_late,
+                is_of_one=is_of_one,
+            )
             for name, is_late in (("committed-reader", False), ("late-reader", True))
             if world.apart or not is_late
         ]

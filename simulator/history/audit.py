@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.audit.row import Row, decode_row
+from simulator.history.rows import Name, RowBook, Writer
 
 COUNTED = ("requests", "records", "bytes_in", "errors")
 """Sums that a client knows."""
@@ -29,13 +30,6 @@ class What(NamedTuple):
     operation: str
     topic: str = ""
     partition: int = -1
-
-
-class Writer(NamedTuple):
-    """A process, as the keys of its rows name it."""
-
-    node: int
-    began_ms: int
 
 
 @dataclass(slots=True)
@@ -67,35 +61,15 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Book:
+class Book(RowBook):
     """The rows that were read, each once."""
 
-    rows: dict[tuple[Writer, int], bytes] = field(default_factory=dict)
-    read: dict[tuple[Writer, int], Row] = field(default_factory=dict)
-    twice: int = 0
-    wrong: list[str] = field(default_factory=list)
+    read: dict[Name, Row] = field(default_factory=dict)
 
     def add(self, key: bytes, value: bytes) -> None:
         """Add a record of the topic; one that is there twice counts once."""
-        node, began_ms, number = map(int, key.split(b":"))
-        name = Writer(node, began_ms), number
-        if name in self.rows:
-            self.twice += 1
-            if self.rows[name] != value:
-                self.wrong.append(f"row {key!r} is there with two contents")
-            return
-        self.rows[name] = value
-        self.read[name] = decode_row(value)
-
-    def gaps(self) -> Iterator[str]:
-        """Name the writers whose rows are not all that they numbered first."""
-        numbers: defaultdict[Writer, list[int]] = defaultdict(list)
-        for writer, number in self.rows:
-            numbers[writer].append(number)
-        for writer, found in numbers.items():
-            if len(found) != max(found) + 1:
-                missing = min(set(range(max(found))) - set(found))
-                yield f"row {missing} of {writer} is missing, and row {max(found)} is there"
+        if (name := self.add_named(key, value)) is not None:
+            self.read[name] = decode_row(value)
 
     def by_client(self) -> dict[str, list[tuple[Writer, Row]]]:
         """Return the rows by client id."""

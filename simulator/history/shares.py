@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
+from uuid import UUID
 
 FINDINGS_MAX = 3
 """Of a kind."""
@@ -61,13 +62,16 @@ class Settled(NamedTuple):
     """None: there was no answer, and it may have counted."""
     is_taken: bool = False
     """Whether the answer was that of success."""
+    leader: int = -1
+    """Who was asked."""
 
 
 class LostAnswer(NamedTuple):
-    """A request for records that was sent and never answered: it may have handed some out."""
+    """A request for records that was never answered, or not read: it may have handed some out."""
 
     partition: int
     asked_ns: int
+    member: str = ""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class ShareNotes:
     handed: list[Handed] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     lost: list[LostAnswer] = field(default_factory=list)
+    topic_id: UUID | None = None
+    """Of the topic that they share."""
 
     def over(self) -> set[Place]:
         """Return the records that were accepted or rejected, or may have been."""

@@ -279,7 +279,7 @@ class Run:
             later_s = deadline_s + self._walls_apart_s() + more_s
             await self._see_done("settled", cast.behind, later_s)
         await self._see_done("known", clients.access_behind, deadline_s)
-        await self._see_done("written", self._audit_behind, deadline_s)
+        await self._see_done("written", self._rows_behind, deadline_s)
         newer = self.faults.newer
         # What came before may have taken all the time, and partitions are loaded for this.
         await self._while(newer.look, self.simulation.now_s + IN_STEP_SECONDS)
@@ -315,14 +315,13 @@ class Run:
         await self._while(lambda: any(behind()), deadline_s)
         self._found(f"not {what} in time: {text}" for text in behind())
 
-    def _audit_behind(self) -> list[str]:
-        """Name what brokers have counted and not written yet."""
-        rows, servers = self.clients.rows, self.cluster.servers
-        if rows is None:
-            return []
+    def _rows_behind(self) -> list[str]:
+        """Name what brokers have to write to topics of rows and have not written yet."""
+        servers = self.cluster.servers
         by_id = {node: servers[host] for node, host in self.cluster.brokers.items()}
         counts_on = partial(self._lives.counts_on, by_id, self.cluster.newest_image())
-        return [*islice(rows.behind(counts_on), 1)]
+        readers = self.clients.rows.readers
+        return [text for one in readers for text in islice(one.behind(counts_on), 1)]
 
     async def _operate(self) -> None:
         """Ask a sound cluster for what operators ask for; it is in step again within a bound."""
@@ -457,7 +456,7 @@ class Run:
         for cast, _ in self._rocketmq():
             apart_ms = math.ceil(self._walls_apart_s() * 1_000)
             result.findings += cast.judge(Clock(WALL_START_MS, apart_ms))
-        result.findings += [] if self.clients.rows is None else self.clients.rows.judge()
+        result.findings += self.clients.rows.judge()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

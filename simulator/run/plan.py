@@ -234,6 +234,10 @@ class Shape:
     audited: int = 0
     """So many clients know what they did, which rows of the audit have to say as well; 0: brokers
     have no audit. See clients/audited."""
+    pushers: int = 0
+    """So many push metrics of themselves, see clients/pushers; 0: brokers take none."""
+    trace_percent: float = 0.0
+    """`broker.message_trace_percent`, see clients/shares/trace_reader.py; 0: nothing is traced."""
     remoting: int = 0
     """So many RocketMQ clients of each kind, see clients/remoting; 0: nodes have no such port."""
     grpc: int = 0

@@ -70,6 +70,9 @@ PARTITIONS = 2
 
 AUDIT_FOLD_MS = 1_000
 
+PUSH_BYTES_MAX = 4_096
+"""Of what a client pushes of its own metrics: some push more."""
+
 WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
 
@@ -161,6 +164,9 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             slave_reads=SlaveReads(shape.slave_reads),
             audit=shape.audited > 0,
             audit_fold_ms=AUDIT_FOLD_MS,
+            client_metrics=shape.pushers > 0,
+            client_metrics_bytes_max=_push_bytes_max(shape),
+            message_trace_percent=shape.trace_percent,
         ),
         log=_log(shape),
         replication=_replication(shape),
@@ -173,6 +179,10 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         grpc=GrpcConfig(host=host.name, port=GRPC_PORT if _has(host, shape.grpc) else 0),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
+
+
+def _push_bytes_max(shape: Shape) -> int:
+    return PUSH_BYTES_MAX if shape.pushers else BrokerConfig().client_metrics_bytes_max
 
 
 def _access(shape: Shape) -> AccessConfig:

@@ -196,6 +196,19 @@ def test_a_bomb_is_refused_at_the_bound_of_unpacked_bytes(
     assert node.call(lambda: taken_by(node).results["push", "too_large"]) == 1
 
 
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_bound_below_what_is_unpacked_on_the_loop_counts_there_too(
+    tmp_path: Path, codec: int
+) -> None:
+    settings = ("broker.client_metrics=true", "broker.client_metrics_bytes_max=4096")
+    with running_node(tmp_path, *settings) as node, closing(node.connect()) as client:
+        for count, code in ((4096, Code.INVALID_RECORD), (4097, Code.TELEMETRY_TOO_LARGE)):
+            given, data = uuid.UUID(int=count), compress(codec, b"\xff" * count)
+            number = subscribed(client, given)
+            told = push(client, number, data, compression_type=codec, client_instance_id=given)
+            assert told == code
+
+
 def test_a_small_bomb_is_refused_by_its_ratio(node: LiveNode, client: RawClient) -> None:
     """What is unpacked above 64 KiB packs to a two-hundredth at most."""
     number = subscribed(client)

@@ -8,6 +8,8 @@ import pytest
 from penstock.base.ids import ReplicaSetId
 from penstock.node.node import Node
 from penstock.replica.mending import DamageStats
+from penstock.replica.replica_set import ReplicaSetMember
+from simulator.run.last_scrub import LastScrub
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan
 from simulator.run.server import Server
@@ -69,3 +71,32 @@ def test_the_world_can_not_have_a_node_act() -> None:
 
     with pytest.raises(AssertionError, match="<world#1 on world> schedules for"):
         run_plan(Plan(seed=1, shape=SHAPE), schedule)
+
+
+def test_a_member_whose_disk_was_damaged_is_compared_again_once_it_is_repaired() -> None:
+    async def schedule(run: Run) -> None:
+        await asyncio.sleep(1)
+        victim = server(run, f"slave:{SET_WITH_RECORDS}")
+        victim.kill()
+        victim.is_disk_damaged = True
+        victim.disk.flip_bit(_log_path(run, victim), BELOW_SNAPSHOTS, 3)
+        victim.start()
+        await run.until(lambda: len(image_of(run, SET_WITH_RECORDS).sync_state_set) == 3)
+        run.clients.stop_writing()
+        await run.until(lambda: run.clients.is_idle)
+        node = victim.node
+        assert isinstance(node, Node)
+        assert node.manager is not None
+        manager, scrub = node.manager, LastScrub([victim])
+        await run.until(lambda: not scrub.hurry() and manager.damage_stats.found_in_use == 1)
+        await run.until(lambda: manager.damage_stats.repaired == 1)
+        _begin_later(manager.members[ReplicaSetId(run.cluster.set_ids()[SET_WITH_RECORDS])])
+
+    findings = run_plan(Plan(seed=1, shape=SHAPE, settle_ms=800), schedule).findings
+    assert any(" the first offsets, " in finding for finding in findings), findings[:3]
+
+
+def _begin_later(member: ReplicaSetMember) -> None:
+    """Let the partition of the history begin at its end, at this member alone."""
+    log = max(member.log.partitions.values(), key=lambda one: one.log_end_offset)
+    log.raise_log_start(log.log_end_offset)

@@ -37,6 +37,8 @@ class CommittedReader:
     topic: str = TOPIC
     is_late: bool = False
     """It begins when nothing new is written."""
+    is_of_one: bool = False
+    """Whether one member has all of a partition: nobody else can know less than it has told."""
     read: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What was delivered, by partition."""
     offsets: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
@@ -87,6 +89,10 @@ class CommittedReader:
         found = answer.responses[0].partitions[0]
         if found.error_code != ErrorCode.NONE:
             raise link.broken(ErrorCode(found.error_code).name)
+        before, _ = self.ends.get(partition, (0, 0))
+        if self.is_of_one and found.last_stable_offset < before:
+            what = f"the last stable offset falls from {before} to {found.last_stable_offset}"
+            self._complain(partition, what, link.host)
         self.ends[partition] = found.last_stable_offset, found.high_watermark
         self._take(partition, found, link.host)
 

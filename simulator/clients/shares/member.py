@@ -152,6 +152,7 @@ class ShareMember:
             self.assigned = []
             for topic in answer.assignment.topic_partitions:
                 self.topic_id, self.assigned = topic.topic_id, sorted(topic.partitions)
+                self.notes.topic_id = self.topic_id
         if not self.assigned:
             # Until the topic is known to the coordinator there is nothing to wait for.
             self.beat_due_ns = self.now_ns()
@@ -255,9 +256,10 @@ class ShareMember:
         found = [one for topic in answer.responses for one in topic.partitions]
         codes = {one.partition_index: ErrorCode(one.acknowledge_error_code) for one in found}
         self._heard(leader, session, words, asked_ns, (ErrorCode(answer.error_code), codes))
-        for one in found:
+        for at, one in enumerate(found):
             code = ErrorCode(one.error_code)
             if code is not ErrorCode.NONE:
+                self._lose([each.partition_index for each in found[at + 1 :]], asked_ns)
                 self._end_session(leader)
                 raise self._later(f"fetch of partition {one.partition_index}: {code.name}")
             self._take(session, one, asked_ns)
@@ -270,10 +272,9 @@ class ShareMember:
         try:
             answer = yield ask
         except NoAnswer:
-            self._say(words, asked_ns, None, is_taken=False)
+            self._say(words, asked_ns, None, (ask.leader, False))
             if ask.key is ApiKey.SHARE_FETCH:
-                partitions = self.sessions[ask.leader].partitions
-                self.notes.lost += [LostAnswer(each, asked_ns) for each in sorted(partitions)]
+                self._lose(self.sessions[ask.leader].partitions, asked_ns)
             self._end_session(ask.leader)
             raise
         return answer
@@ -297,7 +298,7 @@ class ShareMember:
                 {place: kind},
                 asked_ns,
                 told_ns if is_heard else None,
-                is_taken=code is ErrorCode.NONE,
+                (leader, code is ErrorCode.NONE),
             )
             if kind is not Kind.RENEW or code is not ErrorCode.NONE:
                 session.held.pop(place, None)
@@ -310,12 +311,22 @@ class ShareMember:
         self.last_error = wrong[0].name if wrong else ""
 
     def _say(
-        self, words: Mapping[Place, Kind], asked_ns: int, told_ns: int | None, *, is_taken: bool
+        self,
+        words: Mapping[Place, Kind],
+        asked_ns: int,
+        told_ns: int | None,
+        answered: tuple[int, bool],
     ) -> None:
+        """Note words; `answered`: whom they were said to, and whether they were taken."""
+        leader, is_taken = answered
         self.notes.settled += [
-            Settled(self.name, place, kind, asked_ns, told_ns, is_taken)
+            Settled(self.name, place, kind, asked_ns, told_ns, is_taken, leader)
             for place, kind in words.items()
         ]
+
+    def _lose(self, partitions: Iterable[int], asked_ns: int) -> None:
+        """Note that records of these may have been handed out, and nobody has seen it."""
+        self.notes.lost += [LostAnswer(each, asked_ns, self.name) for each in sorted(partitions)]
 
     def _take(self, session: Session, found: Any, asked_ns: int) -> None:
         """Hold what was handed out; offsets without a record are gaps."""

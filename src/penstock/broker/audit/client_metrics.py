@@ -67,7 +67,6 @@ REQUEST_RESULTS: Final = (
     *(("push", result) for result in RESULTS),
 )
 """What `results` counts."""
-_UNPACK_HERE: Final = Bounds(HERE_BYTES, ratio_free_bytes=HERE_BYTES)
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +79,8 @@ class ClientMetrics(Rows):
         self._broker = broker
         self.bytes_max = broker.config.client_metrics_bytes_max
         """Of a push, packed and unpacked."""
+        here = min(HERE_BYTES, self.bytes_max)
+        self._unpack_here = Bounds(here, ratio_free_bytes=here)
         self.instances = Instances(new_id)
         self._rows: RowLog[bytes] = RowLog(broker, topic, bytes, WAITING_MAX)
         self._rows.on_written = self._on_written
@@ -167,7 +168,7 @@ class ClientMetrics(Rows):
         if codec == NONE:
             return data
         if len(data) <= HERE_BYTES:
-            here = _unpacked(codec, data, _UNPACK_HERE)
+            here = _unpacked(codec, data, self._unpack_here)
             if not isinstance(here, BatchTooLarge):
                 return _whole(here)
         bounds = Bounds(self.bytes_max, RATIO_MAX, ratio_free_bytes=HERE_BYTES)
