@@ -1,7 +1,6 @@
 """The source, the sink and `penstock land` in a closed cluster: TLS, SCRAM, and rules."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,24 +199,6 @@ def test_exactly_once_needs_its_transactional_ids_and_the_driver_says_so(
         closed.allow(DESCRIBE, f"{PREFIX}*", AclResource.TRANSACTIONAL_ID)
         _write(spark, options, topic=topic, delivery="at-least-once")
         assert closed.topics.end(topic) == COUNT
-
-
-def test_the_example_of_the_page_runs(spark: "SparkSession", closed: Closed) -> None:
-    page = Path(__file__).parents[2] / "docs/operations/spark.md"
-    (example,) = re.findall(r"```python\n(login = .*?)```", page.read_text(), re.DOTALL)
-    source, target = _filled(closed), closed.topics.make()
-    for there, here in {
-        "127.0.0.1:9092": closed.bootstrap,
-        "/…/penstock-data/security/authority.pem": str(closed.directory / "authority.pem"),
-        "/…/penstock-data/security/admin.password": str(closed.directory / ADMIN),
-        '"orders"': f'"{source}"',
-        '"copies"': f'"{target}"',
-    }.items():
-        assert there in example
-        example = example.replace(there, here)
-    exec(example, {"spark": spark})
-    login = closed.login(ADMIN).librdkafka()
-    assert read_committed(closed.bootstrap, target, login=login).total() == COUNT
 
 
 def test_land_comes_in_by_the_client_configuration_and_shows_no_secret(

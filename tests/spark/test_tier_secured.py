@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.process]
 def test_history_is_planned_over_tls_and_read_while_no_broker_answers(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     secure = SecureListener(tmp_path, ["127.0.0.1"])
-    sections = {
+    sections: dict[str, dict[str, object]] = {
         "node": {"listeners": [f"{LISTENER}://{address}"]},
         "security": secure.settings(),
     }
