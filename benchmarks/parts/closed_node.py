@@ -24,7 +24,7 @@ from penstock.access.rules import (
     Rule,
 )
 from penstock.broker.access import ANONYMOUS
-from penstock.client.acls import Acls
+from penstock.client.access.acls import Acls
 from penstock.client.cluster import Cluster
 from penstock.client.quotas import Quotas
 from penstock.client.security import ClientSecurity

@@ -11,6 +11,8 @@ import pytest
 
 from harness.ports import free_port
 from penstock.access.rules import AclOperation
+from penstock.client.access.permitted import permitted_operations
+from penstock.client.access.wrong_port import answers_plainly
 from penstock.client.admin import Admin
 from penstock.client.cluster import Cluster
 from penstock.client.errors import (
@@ -19,10 +21,8 @@ from penstock.client.errors import (
     FileUnusable,
     WrongProtocol,
 )
-from penstock.client.permitted import permitted_operations
 from penstock.client.security import security_of
 from penstock.client.settings import ClientSettings
-from penstock.client.wrong_port import answers_plainly
 from tests.access.certificates import Authority
 from tests.live_node import running_node
 

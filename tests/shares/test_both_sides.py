@@ -14,11 +14,11 @@ from penstock.shares.cells import ACQUIRED, CELLS, FREE, STATE_COUNT, WAITING, C
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.find import DELIVERIES_TOLD
-from penstock.shares.hand_out import HandOut, Wanted
 from penstock.shares.messages import Answer, Outlook, Unavailable
 from penstock.shares.reading import OFFSET_MAX
 from penstock.shares.state import ShareKey
 from penstock.shares.ticks import TICK_MS
+from penstock.shares.updates.handed import HandOut, Wanted
 from tests.shares.bench import KEY, check, offsets, picture
 from tests.shares.test_taking import world
 from tests.shares.world import LOCK_MS, VISIBLE, World

@@ -26,6 +26,7 @@ def tiered_node(
     directory: Path,
     url: str,
     sections: Mapping[str, Mapping[str, object]] | None = None,
+    /,
     **more: object,
 ) -> Iterator[NodeProcess]:
     """A node with one topic whose disk is freed of what the store has."""

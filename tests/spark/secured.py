@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.login import MECHANISM, PROTOCOL, Login, server_files
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
+from penstock.client.access.acls import Acls
 from penstock.client.access.users import Users
-from penstock.client.acls import Acls
 from penstock.spark.exactly_once.driver import PREFIX
 from tests.live_node import running_node
 from tests.spark.topics import Topics

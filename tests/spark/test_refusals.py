@@ -8,6 +8,7 @@ from penstock.client.errors import (
     AuthenticationFailed,
     BrokerError,
     CertificateRefused,
+    ClosedByBroker,
     FileUnusable,
     NoBrokerReachable,
     RequestTimedOut,
@@ -32,6 +33,12 @@ def options(**settings: str) -> SecurityOptions:
     return SecurityOptions(settings=tuple(sorted(given.items())))
 
 
+def after_end(error: Exception) -> Exception:
+    """An error that comes of a connection which the broker ended without an answer."""
+    error.__cause__ = ClosedByBroker("b:1")
+    return error
+
+
 LOGIN = SecurityOptions(settings=tuple(SASL.items()))
 TLS = options(security_protocol="SSL")
 OPEN = SecurityOptions()
@@ -44,8 +51,8 @@ OPEN = SecurityOptions()
         (TLS, AuthenticationFailed("b:1", "no"), "; it was tried with security.protocol=SSL$"),
         (TLS, CertificateRefused("b:1", "no"), "the system's authorities; ssl.ca.location"),
         (OPEN, WrongProtocol("b:1", "SSL", "has no TLS"), "b:1 has no TLS.*another security.pro"),
-        (OPEN, NoBrokerReachable("b:1", "closed by the broker"), "options security.protocol and"),
-        (TLS, RequestTimedOut("x", 1, "closed by the broker"), "see the options .*sasl.mechanism"),
+        (OPEN, after_end(NoBrokerReachable("b:1", "no")), "options security.protocol and"),
+        (TLS, after_end(RequestTimedOut("x", 1)), "see the options .*sasl.mechanism"),
         (
             LOGIN,
             BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic t"),
@@ -63,7 +70,7 @@ def test_a_refusal_is_told_with_the_broker_and_what_to_change(
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (LOGIN, NoBrokerReachable("b:1", "closed by the broker")),
+        (LOGIN, after_end(NoBrokerReachable("b:1", "no"))),
         (OPEN, NoBrokerReachable("b:1", "refused")),
         (LOGIN, BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "topic t")),
     ],

@@ -89,8 +89,8 @@ MUTANTS = (
         "a group that reads the trace makes more of it for ever",
         (
             TRACE,
-            "        return topic is not None and not topic.internal\n",
-            "        return topic is not None\n",
+            "topic is not None and not topic.internal and self",
+            "topic is not None and self",
         ),
         kind=Kind.GUARD,
         near=LOG,

@@ -139,17 +139,18 @@ class Cluster:
         addresses = parse_bootstrap(self.settings.bootstrap)
         random.shuffle(addresses)
         known = [(broker.host, broker.port) for broker in self._brokers.values()]
-        reason = ""
+        last: ClientError | None = None
         for host, port in dict.fromkeys(addresses + known):
             try:
                 self._any = Connection(host, port, self.settings)
             except (AuthenticationFailed, WrongProtocol):
                 raise
             except ClientError as error:
-                reason = str(error)
+                last = error
             else:
                 return self._any
-        raise NoBrokerReachable(self.settings.bootstrap, reason)
+        reason = "" if last is None else str(last)
+        raise NoBrokerReachable(self.settings.bootstrap, reason) from last
 
     def connection(self, broker_id: int) -> Connection:
         """Return the shared connection to a broker, for one request at a time.

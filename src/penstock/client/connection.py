@@ -18,11 +18,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from penstock.base.errors import ConfigError
+from penstock.client.access.wrong_port import answers_plainly, has_tls
 from penstock.client.errors import (
     AuthenticationFailed,
     BrokerError,
     CertificateRefused,
     ClientError,
+    ClosedByBroker,
     ConnectionFailed,
     MalformedAnswer,
     RequestTimedOut,
@@ -31,7 +33,6 @@ from penstock.client.errors import (
 )
 from penstock.client.settings import ClientSettings
 from penstock.client.versions import choose_version
-from penstock.client.wrong_port import answers_plainly, has_tls
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import WireError
 from penstock.protocol.header import parse_response_header, request_header
@@ -230,7 +231,8 @@ class Connection:
                 self._socket.settimeout(self._remaining(deadline))
                 count = self._socket.recv_into(view[at:])
                 if count == 0:
-                    raise self._failed("closed by the broker")
+                    self.close()
+                    raise ClosedByBroker(self.address)
                 at += count
         except TimeoutError:
             raise self._timed_out() from None

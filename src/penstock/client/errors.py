@@ -3,6 +3,7 @@
 ClientError
   NoBrokerReachable(bootstrap, reason)      none of the given addresses answers as a broker
   ConnectionFailed(address, reason)         one connection broke; retried inside the client
+    ClosedByBroker(address)                 it was closed without an answer
   AuthenticationFailed(address, reason)     the broker does not let the client in
     CertificateRefused(address, reason)     the client does not believe the broker's certificate
   WrongProtocol(address, protocol, speaks)  the broker's port has TLS and the client has not
@@ -53,6 +54,13 @@ class ConnectionFailed(ClientError):
         super().__init__(f"connection to {address} failed: {reason}")
         self.address = address
         self.reason = reason
+
+
+class ClosedByBroker(ConnectionFailed):
+    """The broker closed a connection without an answer."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "closed by the broker")
 
 
 class AuthenticationFailed(ClientError):

@@ -11,10 +11,10 @@ from typing import NamedTuple, Self
 
 from penstock.access.rules import AclOperation
 from penstock.client import admin
+from penstock.client.access.permitted import permitted_operations
 from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange
 from penstock.client.fetch import FetchOptions, PartitionFetcher
-from penstock.client.permitted import permitted_operations
 from penstock.client.security import ClientSecurity
 from penstock.client.settings import ClientSettings
 from penstock.client.tier import TierPart, tier_part

@@ -19,6 +19,7 @@ from penstock.client.errors import (
     AuthenticationFailed,
     BrokerError,
     CertificateRefused,
+    ClosedByBroker,
     FileUnusable,
     NoBrokerReachable,
     RequestTimedOut,
@@ -143,6 +144,13 @@ def who(security: ClientSecurity) -> str:
     return "User:ANONYMOUS"
 
 
+def _was_closed(error: BaseException | None) -> bool:
+    """Whether an error comes of a broker that closed the connection without an answer."""
+    while error is not None and not isinstance(error, ClosedByBroker):
+        error = error.__cause__
+    return error is not None
+
+
 @contextmanager
 def refusals_told(options: SecurityOptions, needs: str) -> Iterator[None]:
     """Raise NotLetIn for what brokers refuse, with the option or the permission that it is about.
@@ -161,7 +169,7 @@ def refusals_told(options: SecurityOptions, needs: str) -> Iterator[None]:
     except WrongProtocol as error:
         raise NotLetIn(f"{error}: give another {PROTOCOL}{_of_file(options)}") from error
     except (NoBrokerReachable, RequestTimedOut) as error:
-        if options.load().has_sasl or "closed by the broker" not in error.reason:
+        if options.load().has_sasl or not _was_closed(error):
             raise
         raise NotLetIn(
             f"{error}; so does a broker that asks clients who they are: see the options {PROTOCOL}"

@@ -101,7 +101,7 @@ def add(
 ) -> None:
     """Allow or deny operations on resources. A denial wins over whatever allows the same."""
     from penstock.access.rules import AclPermission, Rule
-    from penstock.client.acls import Acls
+    from penstock.client.access.acls import Acls
 
     who = [(one, AclPermission.ALLOW) for one in allow or ()]
     who += [(one, AclPermission.DENY) for one in deny or ()]
@@ -140,7 +140,7 @@ def list_acls(
 ) -> None:
     """List the rules."""
     from penstock.access.filters import PatternFilter
-    from penstock.client.acls import Acls
+    from penstock.client.access.acls import Acls
 
     wanted = _filter(resource)._replace(principal=principal)
     if applying:
@@ -166,7 +166,7 @@ def remove(
 ) -> None:
     """Remove the rules that all of the options fit."""
     from penstock.access.rules import AclPermission
-    from penstock.client.acls import Acls
+    from penstock.client.access.acls import Acls
 
     wanted = _filter(resource)._replace(
         principal=principal,

@@ -1,1 +1,1 @@
-"""Who may come in, for operators: users of SCRAM, and delegation tokens."""
+"""Who may come in, and do what: secrets and tokens of a client; users and rules for operators."""
