@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 256 << 10
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 10, 128 << 10
 """Handed over at once: at least, so that little is left with a connection that stops after each
-request; at most, eight batches of 16 KiB, beyond which a produced byte costs no less."""
+request; at most, eight batches of 16 KiB, so that a turn is short."""
 _HEAD_BYTES = 5
 _FIRST_BYTES_MAX = _HEAD_BYTES + (16 << 10)
 _HANDSHAKE = b"\x16"
