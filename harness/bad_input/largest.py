@@ -15,6 +15,7 @@ from penstock.protocol.schema import EntitySchema, FieldSchema, request_schema
 
 FRAME_BYTES_MAX = (4 << 20) - 1024
 BYTES_FIELD = 1_000
+_SIZE_BYTES = 4
 _SPREAD = 1_000
 """Numbers count up to here, and again: partitions of a topic, and such."""
 
@@ -40,8 +41,9 @@ def largest_requests(
     head = request_header(key, version, correlation_id=7, client_id="largest")
     for path in _arrays(schema):
         for inner in (0, 1):
-            body = encode(schema, _longest(schema, path, inner, frame_bytes))
-            frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
+            room = frame_bytes - _SIZE_BYTES - len(head)
+            body = encode(schema, _longest(schema, path, inner, room))
+            frame = (len(head) + len(body)).to_bytes(_SIZE_BYTES, "big") + head + body
             yield Largest(key, version, f"{'.'.join(path)} x{inner}", frame)
 
 
@@ -58,9 +60,7 @@ def _arrays(schema: EntitySchema) -> Iterator[tuple[str, ...]]:
             yield from ((field.name, *path) for path in _arrays(field.entity))
 
 
-def _longest(
-    schema: EntitySchema, path: tuple[str, ...], inner: int, frame_bytes: int
-) -> dict[str, Any]:
+def _longest(schema: EntitySchema, path: tuple[str, ...], inner: int, room: int) -> dict[str, Any]:
     """Fields whose array at `path` has as many elements as go in; arrays within have `inner`."""
     count = 1
     for most in (1_000, ELEMENTS_MAX):
@@ -69,11 +69,12 @@ def _longest(
         each = max(1.0, (many - few) / 100)
         more = _elements(_fields(schema, path, 101, inner, 0))
         weight = max(1, (more - _elements(_fields(schema, path, 1, inner, 0))) // 100)
-        count = max(1, min(most, int((frame_bytes - few) / each), (ELEMENTS_MAX - 10) // weight))
+        fitting = count + int((room - few) / each)
+        count = max(1, min(most, fitting, (ELEMENTS_MAX - 10) // weight))
     fields = _fields(schema, path, count, inner, 0)
-    while count > 1 and (size := len(encode(schema, fields))) > frame_bytes:
+    while count > 1 and (size := len(encode(schema, fields))) > room:
         # Later names are longer than those that were measured.
-        count = max(1, min(count - 1, int(count * frame_bytes / size)))
+        count = max(1, min(count - 1, int(count * room / size)))
         fields = _fields(schema, path, count, inner, 0)
     return fields
 
