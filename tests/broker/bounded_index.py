@@ -14,6 +14,7 @@ from penstock.frames.run import ColdRun, Run
 from penstock.remoting.finding.naming import NAMING
 from penstock.replica.replica_set import Role
 from penstock.storage.errors import NoFrameBegins
+from penstock.storage.second_level.manifest import Reach
 from tests.storage.faulty_disk import FaultyDisk
 
 BYTES_MAX = 1 << 30
@@ -27,6 +28,8 @@ class Log:
 
     def __init__(self, start: int = 0, end: int = 0) -> None:
         self.start_position, self.end_position = start, end
+        self.kept_from: int | None = None
+        """None: nothing is kept but what it has itself."""
         self.epochs = list(EPOCHS)
         self.is_busy = False
         self.world = World()
@@ -41,6 +44,12 @@ class Log:
         self.run_bytes = 100
         self.frames_from = 0
         """Below it no frame begins."""
+
+    @property
+    def reach(self) -> Reach:
+        """How far back records are kept."""
+        kept_from = self.start_position if self.kept_from is None else self.kept_from
+        return Reach(Position(kept_from), Position(0))
 
     def read_run(self, position: int, max_bytes: int, limit: int) -> Run | ColdRun:
         del max_bytes

@@ -267,3 +267,22 @@ def test_a_run_that_was_read_before_a_log_was_cut_is_not_added() -> None:
     assert bounded.index.newest.end == 100, "it was of the log before"
     bounded.settle()
     assert (bounded.index.newest.end, bounded.index.newest.epoch) == (200, 4)
+
+
+@pytest.mark.parametrize(
+    ("kept_from", "lacking"), [(None, 0), (400, 0), (399, 1), (101, 299), (100, 300), (0, 300)]
+)
+def test_what_is_kept_and_was_let_go_before_a_table_had_it_is_lacking(
+    kept_from: int | None, lacking: int
+) -> None:
+    bounded = Bounded(Log(0, 100)).opened()
+    bounded.index.newest = piece(0, 100)
+    bounded.log.start_position = 1
+    bounded.settle()
+    assert bounded.tables() == [(0, 100)]
+    bounded.log.start_position, bounded.log.kept_from = 400, kept_from
+    bounded.index.newest = piece(400, 600)
+    assert bounded.index.lacks(600) == lacking
+    assert bounded.index.lacks(700) == lacking + 100
+    bounded.index.newest = piece(100, 600)
+    assert bounded.index.lacks(600) == 0

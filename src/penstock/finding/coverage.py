@@ -39,6 +39,15 @@ def lacking(covered: Sequence[tuple[int, int]], start: int, end: int) -> Range |
     return Range(at, min(min(following, default=end), end))
 
 
+def lacking_bytes(covered: Sequence[tuple[int, int]], start: int, end: int) -> int:
+    """Return how many bytes of [start, end) nothing covers."""
+    missing = 0
+    while (gap := lacking(covered, start, end)) is not None:
+        missing += gap.end - gap.first
+        start = gap.end
+    return missing
+
+
 def epoch_before(epochs: Sequence[tuple[int, int]], position: int) -> int | None:
     """Return the epoch of the frame in front of a position; None where that is not known.
 

@@ -4,9 +4,9 @@
     what is missing in front of it, as in a log that was there before ─► older piece ─► table
 
 It is derived from the log, and knows how far: a start reads the tables, and the log behind the
-last one. A table that is damaged is let go, and made anew while the log has its bytes. A log that
-was cut, as by an unclean election, takes away what no longer holds. So does the bound of the disk,
-from the oldest table on, and retention: a table goes once all partitions begin behind it.
+last one; what only the second level has is lacking. A damaged table is let go, and made anew while
+the log has its bytes. A log that was cut, as by an unclean election, takes away what no longer
+holds; so does the bound of the disk, from the oldest table on, and retention.
 
 One step at a time, which `begin` begins; what takes long in it is done by a thread of the disk.
 
@@ -25,7 +25,7 @@ from penstock.base.ports import Lane
 from penstock.broker.fetch.watermarks import knows_the_ends
 from penstock.broker.finding.files import IndexFiles, Opened
 from penstock.broker.finding.gathering import BoundsOf, Naming, gather
-from penstock.finding.coverage import Range, holds, kept_tables, lacking
+from penstock.finding.coverage import Range, holds, kept_tables, lacking, lacking_bytes
 from penstock.finding.errors import DamagedTable
 from penstock.finding.piece import ENTRIES_MAX, Gathered, Piece
 from penstock.finding.table import Table, encode
@@ -107,14 +107,16 @@ class KeyIndex:
         return self.lacks(self.member.confirm_position)
 
     def lacks(self, position: int) -> int:
-        """Return how many bytes of the log in front of a position are not in the index yet."""
+        """Return how many bytes in front of a position it lacks, with what is not read any more."""
         if self.newest is None or self._is_stale:
             return max(position - self.member.log.start_position, 0)
-        gap = self._gap()
-        missing = 0 if gap is None else gap.end - gap.first
-        if self.older is not None:
-            missing += max(self._older_end - self.older.end, 0)
-        return missing + max(position - self.newest.end, 0)
+        own = self.member.log
+        covered = [(one.first, one.end) for one in self.tables]
+        covered += [(one.first, one.end) for one in self.pieces()]
+        gone = lacking_bytes(covered, max(self._floor, own.reach.kept_from), own.start_position)
+        gap = self._gap() or Range(0, 0)
+        older = 0 if self.older is None else max(self._older_end - self.older.end, 0)
+        return gone + gap.end - gap.first + older + max(position - self.newest.end, 0)
 
     @property
     def bytes_now(self) -> int:
@@ -191,8 +193,7 @@ class KeyIndex:
             self._tell_reached()
             over()
 
-        is_begun = self._begin(now_ms, ended)
-        if not is_begun:
+        if not (is_begun := self._begin(now_ms, ended)):
             self._is_at_work = False
             self._tell_reached()
         return is_begun
@@ -228,8 +229,7 @@ class KeyIndex:
         )
 
     def _step_older(self, over: Over) -> bool:
-        piece = self.older
-        start = self.member.log.start_position
+        piece, start = self.older, self.member.log.start_position
         if piece is not None and piece.end < start:
             piece = self.older = None  # the log has released what was to be read
         if piece is None:
@@ -284,8 +284,7 @@ class KeyIndex:
         confirmed = self.member.confirm_position
         return Piece(confirmed if confirmed - start > SPAN_BYTES else start)
 
-    def _on_reopened(self, member: ReplicaSetMember) -> None:
-        del member
+    def _on_reopened(self, _: ReplicaSetMember) -> None:
         self._is_stale = True
 
     def _cut(self, piece: Piece) -> list[str]:
