@@ -34,7 +34,7 @@ PARTITIONS = 2
 ROUNDS = 60
 ROUND_RECORDS = 40
 VALUE_BYTES = 2_000
-SMALL = 2_000_000
+SMALL = 1_000_000
 
 
 class Left(NamedTuple):
@@ -205,22 +205,22 @@ def test_a_run_that_dies_at_any_change_loses_and_doubles_nothing(
     lost = call(look_through(objects_of, None))
     (topic_id,) = lost.topics()
     options = RunOptions(topic=TOPIC, chunk_bytes=SMALL)
-    dies_at, has_died = 0, True
-    while has_died:
-        dies_at += 1
+    counted = tmp_path / "counted"
+    with ArchiveFiles(
+        whole := DyingStore(open_directory(counted), 0, is_done=is_done), counted
+    ) as files:
+        copy_topic(Ledger(files), StoreSource(objects_of, lost, topic_id), options)
+    assert len(list(counted.rglob("entries/*.json"))) > PARTITIONS
+    for dies_at in range(1, whole.changes + 1):
         archive = tmp_path / f"{is_done}-{dies_at}"
         dying = DyingStore(open_directory(archive), dies_at, is_done=is_done)
-        with ArchiveFiles(dying, archive) as files:
-            try:
-                copy_topic(Ledger(files), StoreSource(objects_of, lost, topic_id), options)
-                has_died = False
-            except Died:
-                shown = queried(archive)
-                assert len(shown) == len(set(shown)), "a query in place shows a record twice"
+        with ArchiveFiles(dying, archive) as files, pytest.raises(Died):
+            copy_topic(Ledger(files), StoreSource(objects_of, lost, topic_id), options)
+        shown = queried(archive)
+        assert len(shown) == len(set(shown)), "a query in place shows a record twice"
         with ledger_at(archive) as ledger:
             copy_topic(ledger, StoreSource(objects_of, lost, topic_id), options)
         assert queried(archive) == expected, dies_at
-    assert dies_at > 10
 
 
 def flip(path: Path) -> None:

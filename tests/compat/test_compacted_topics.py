@@ -134,6 +134,9 @@ def test_records_are_deleted_only_where_the_policy_lets_them(
     resource = ConfigResource(ResourceType.TOPIC, compacted, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(UNTIL_SECONDS)
     assert admin.delete_records([target])[target].result(UNTIL_SECONDS).low_watermark == 1
+    # The first group makes the topic of offsets.
+    own = {"bootstrap.servers": bootstrap, "group.id": compacted}
+    Consumer(own).commit(offsets=[TopicPartition(compacted, 0, 1)], asynchronous=False)
     internal = TopicPartition("__consumer_offsets", 0, 0)
     with pytest.raises(KafkaException) as internal_refused:
         admin.delete_records([internal])[internal].result(UNTIL_SECONDS)
