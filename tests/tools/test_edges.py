@@ -11,6 +11,7 @@ from tools.mutants.slips import Kind, Slip, slips_in
 
 BODY = "class Box:\n    def f(self, a, b):\n        {}\n"
 TOOL = Path(edges.__file__).parent
+PLUGIN = ("called", "forking", "in_effect")
 
 
 def changes(step: str) -> list[tuple[Kind, str, str]]:
@@ -67,7 +68,8 @@ def test_a_slip_changes_its_place_only_and_names_the_outermost_function() -> Non
         "def f(a):\n    # größer\n    def g():\n        return 'ä' if a < 2 else a\n    return g\n"
     )
     (slip,) = slips_in(source)
-    assert slip == Slip(Kind.BOUND, 4, 1, "a < 2", "(a <= 2)", source.replace("a < 2", "(a <= 2)"))
+    text = source.replace("a < 2", "(a <= 2)")
+    assert slip == Slip(Kind.BOUND, 4, 1, "a < 2", "(a <= 2)", text, source)
 
 
 def test_steps_of_several_lines_are_swapped_whole() -> None:
@@ -134,7 +136,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("tests/base/test_door.py", TESTS),
         ("tools/__init__.py", ""),
         ("tools/mutants/__init__.py", ""),
-        ("tools/mutants/called.py", (TOOL / "called.py").read_text()),
+        *((f"tools/mutants/{one}.py", (TOOL / f"{one}.py").read_text()) for one in PLUGIN),
         (
             "pytest.ini",
             "[pytest]\naddopts = --import-mode=importlib\nmarkers =\n process\n spark\n compat\n",

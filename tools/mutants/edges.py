@@ -17,20 +17,18 @@ no goal for their number, and no file of results.
 
 import argparse
 import itertools
-import json
-import os
 import random
 import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from .called import CALLS
+from .children import Answer, Children, NoTests, Test, children
+from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED
 from .mutant import SOURCE, Edit, Mutant
 from .mutant import Kind as MutantKind
-from .slips import Kind, Slip, slips_in
+from .slips import Kind, Slip, entering, slips_in
 from .tree import Tree, copy_of
 
 ROOT = Path(__file__).parents[2]
@@ -43,14 +41,8 @@ _PYTEST = (
     "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no",
     "--hypothesis-seed=0", "-m", "not process and not spark and not compat",
 )  # fmt: skip
-
-
-class Test(NamedTuple):
-    """A test without a slip."""
-
-    name: str
-    seconds: float
-    functions: frozenset[str]
+_FORKING = ("-p", "tools.mutants.forking", "--timeout=20")
+_ENDING = f"__import__('os')._exit({ENTERED_CODE})"
 
 
 def main(arguments: list[str]) -> int:
@@ -60,16 +52,20 @@ def main(arguments: list[str]) -> int:
     try:
         files = sorted(_files(options.places))
         suites = options.tests or sorted(_suites(files))
-    except FileNotFoundError as error:
+        rooms = {f"{SOURCE}/{Path(one).parent}" for one in files}
+        with (
+            copy_of(ROOT) as tree,
+            tree.without_twins(rooms),
+            children(tree, (*_PYTEST, *_FORKING, f"--basetemp={tree.path / 'tmp'}", *suites)) as at,
+        ):
+            tests = at.tests(PROFILE_SECONDS)
+            chosen = _chosen(tree, files, options)
+            print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
+            look = _Look(tree, at, tests)
+            survivors = [slip.kind for path, slip in chosen if not look.is_seen(path, slip)]
+    except (FileNotFoundError, NoTests) as error:
         print(error, file=sys.stderr)
         return 2
-    with copy_of(ROOT) as tree:
-        tests = _profile(tree, suites)
-        if tests is None:
-            return 2
-        chosen = _chosen(tree, files, options)
-        print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
-        survivors = [slip.kind for path, slip in chosen if not _is_seen(tree, tests, path, slip)]
     _tell(chosen, survivors)
     return 0
 
@@ -106,27 +102,6 @@ def _suites(files: list[str]) -> set[str]:
     return there
 
 
-def _profile(tree: Tree, suites: list[str]) -> list[Test] | None:
-    """Run the tests without a slip; the quickest first. None where one is red."""
-    told = tree.path / "calls.json"
-    os.environ[CALLS] = str(told)
-    try:
-        plugin = ("-p", "tools.mutants.called")
-        finished = tree.run(
-            *_PYTEST, "--timeout=300", *plugin, *suites, seconds_max=PROFILE_SECONDS
-        )
-    finally:
-        del os.environ[CALLS]
-    if finished.code != 0:
-        print(
-            f"the tests are not green without a slip:\n{finished.output[-2000:]}", file=sys.stderr
-        )
-        return None
-    calls: dict[str, dict[str, Any]] = json.loads(told.read_text())
-    tests = [Test(name, one["seconds"], frozenset(one["functions"])) for name, one in calls.items()]
-    return sorted(tests, key=lambda test: test.seconds)
-
-
 def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[tuple[str, Slip]]:
     every = [
         (path, slip)
@@ -139,20 +114,62 @@ def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[t
     return sorted(random.Random(options.seed).sample(every, options.sample))
 
 
-def _is_seen(tree: Tree, tests: list[Test], path: str, slip: Slip) -> bool:
-    """Whether a test is red, hangs or can not be collected with it; tells those that survive."""
-    called = f"{path}:{slip.function}"
-    calling = _quickest(test for test in tests if called in test.functions)
-    if calling:
-        with tree.planted(_planted(tree, path, slip)):
-            finished = tree.run(*_PYTEST, "--timeout=20", *calling, seconds_max=TRY_SECONDS)
-        if finished.code != 0:
-            return True
-    why = "" if calling else "   (no test calls it)"
-    print(
-        f"{path}:{slip.line} {slip.kind}: {_short(slip.was)} -> {_short(slip.now)}{why}", flush=True
-    )
-    return False
+class _Look:
+    """Tries one slip after the other."""
+
+    def __init__(self, tree: Tree, at: Children, tests: list[Test]) -> None:
+        self._tree = tree
+        self._children = at
+        self._tests = tests
+        self._red: dict[str, list[str]] = {}
+        """Of each function, the tests that have seen a slip in it, the last first."""
+        self._entered: dict[str, bool] = {}
+
+    def is_seen(self, path: str, slip: Slip) -> bool:
+        """Whether a test is red, hangs or can not be collected with it; tells what survives."""
+        called = f"{path}:{slip.function}"
+        calling = _quickest(test for test in self._tests if called in test.functions)
+        if calling:
+            first = self._red.get(called, [])
+            calling.sort(key=lambda name: first.index(name) if name in first else len(first))
+            with self._tree.planted(_planted(self._tree, path, slip)):
+                if not self._is_green(path, slip, calling):
+                    return True
+        why = "" if calling else "   (no test calls it)"
+        change = f"{_short(slip.was)} -> {_short(slip.now)}"
+        print(f"{path}:{slip.line} {slip.kind}: {change}{why}", flush=True)
+        return False
+
+    def _is_green(self, path: str, slip: Slip, calling: list[str]) -> bool:
+        """Whether the tests are green with a slip that certainly is in effect."""
+        called = f"{path}:{slip.function}"
+        if called not in self._children.called_before:
+            answer = self._tried(path, slip, slip.text, calling)
+            if answer.end in {RED, LATE, ENTERED}:
+                self._note(called, answer.test)
+                return False
+            if answer.end == GREEN and self._is_entered(path, slip, calling):
+                return True
+        seconds_max = TRY_SECONDS
+        return self._tree.run(*_PYTEST, "--timeout=20", *calling, seconds_max=seconds_max).code == 0
+
+    def _is_entered(self, path: str, slip: Slip, calling: list[str]) -> bool:
+        """Whether a change of this function is in effect in a child: one that ends it at once."""
+        called = f"{path}:{slip.function}"
+        if called not in self._entered:
+            text = entering(slip.source, slip.function, _ENDING)
+            self._entered[called] = self._tried(path, slip, text, calling).end == ENTERED
+        return self._entered[called]
+
+    def _tried(self, path: str, slip: Slip, now: str, calling: list[str]) -> Answer:
+        self._tree.forget_examples()
+        file = str(self._tree.path / SOURCE / path)
+        return self._children.tried(file, slip.source, now, calling, TRY_SECONDS)
+
+    def _note(self, called: str, test: str) -> None:
+        if test:
+            red = self._red.setdefault(called, [])
+            red[:] = [test, *(one for one in red if one != test)]
 
 
 def _quickest(calling: Iterable[Test]) -> list[str]:
