@@ -13,6 +13,9 @@ from .forking import FORKING, GREEN
 from .tree import Tree
 
 COLLECT_SECONDS = 300.0
+LONG_SECONDS = 300
+TEST_SECONDS = 20
+"""For one test, while its calls are noted and with a slip; where it has no limit of its own."""
 ANSWER_SECONDS = 30.0
 """Beyond the time of a child: its parent then does not answer at all."""
 
@@ -50,7 +53,7 @@ class Children:
 
     def tests(self, seconds: float) -> list[Test]:
         """Run all tests in a child without a slip; the quickest first. Raises NoTests."""
-        answer = self._asked({"tests": self._names, "noting": True}, seconds)
+        answer = self._asked({"tests": self._names, "noting": True, "each": LONG_SECONDS}, seconds)
         told = answer["told"]
         if answer["end"] != GREEN or not told:
             raise NoTests(
@@ -62,7 +65,8 @@ class Children:
 
     def tried(self, file: str, was: str, now: str, tests: Sequence[str], seconds: float) -> Answer:
         """Run tests in a child with a changed text of a file."""
-        request = {"file": file, "was": was, "now": now, "tests": tests, "noting": False}
+        slip = {"file": file, "was": was, "now": now}
+        request = {**slip, "tests": tests, "noting": False, "each": TEST_SECONDS}
         answer = self._asked(request, seconds)
         return Answer(answer["end"], answer["told"].get("test", ""))
 

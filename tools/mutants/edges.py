@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .children import Answer, Children, NoTests, Test, children
+from .children import TEST_SECONDS, Answer, Children, NoTests, Test, children
 from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED
 from .mutant import SOURCE, Edit, Mutant
 from .mutant import Kind as MutantKind
@@ -41,7 +41,7 @@ _PYTEST = (
     "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no",
     "--hypothesis-seed=0", "-m", "not process and not spark and not compat",
 )  # fmt: skip
-_FORKING = ("-p", "tools.mutants.forking", "--timeout=20")
+_FORKING = ("-p", "tools.mutants.forking")
 _ENDING = f"__import__('os')._exit({ENTERED_CODE})"
 
 
@@ -151,7 +151,12 @@ class _Look:
             if answer.end == GREEN and self._is_entered(path, slip, calling):
                 return True
         seconds_max = TRY_SECONDS
-        return self._tree.run(*_PYTEST, "--timeout=20", *calling, seconds_max=seconds_max).code == 0
+        return (
+            self._tree.run(
+                *_PYTEST, f"--timeout={TEST_SECONDS}", *calling, seconds_max=seconds_max
+            ).code
+            == 0
+        )
 
     def _is_entered(self, path: str, slip: Slip, calling: list[str]) -> bool:
         """Whether a change of this function is in effect in a child: one that ends it at once."""

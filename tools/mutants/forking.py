@@ -124,6 +124,9 @@ def _run(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if "now" in request:
             put_in_effect(request["file"], request["was"], request["now"], living)
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(request["each"]))
         _run_all(items, told, is_noting=request["noting"])
         code = 0
     except NotReplaceable:

@@ -90,7 +90,8 @@ def entering(source: str, first_line: int, step: str) -> str:
 
 
 def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    decorators = node.decorator_list if isinstance(node, Function | ast.ClassDef) else []
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def _outermost(parent: ast.AST) -> Iterator[Function]:
