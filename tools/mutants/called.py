@@ -22,6 +22,7 @@ class Told(NamedTuple):
     """What one test did."""
 
     seconds: float
+    """Of the processor: another's load does not count."""
     functions: frozenset[str]
 
 
@@ -35,11 +36,11 @@ class Calls:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Listen while a test runs."""
-        began = time.perf_counter()
+        began = time.process_time()
         self._seen.clear()
         with self.listening():
             result = yield
-        self.told[item.nodeid] = Told(time.perf_counter() - began, self.functions())
+        self.told[item.nodeid] = Told(time.process_time() - began, self.functions())
         return result
 
     @contextmanager

@@ -9,15 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from .forking import FORKING, GREEN
+from .forking import FORKING, GREEN, LATE
 from .tree import Tree
 
 COLLECT_SECONDS = 300.0
-LONG_SECONDS = 300
-TEST_SECONDS = 20
-"""For one test, while its calls are noted and with a slip; where it has no limit of its own."""
+BUSY_SECONDS = 20
+"""Of the processor, for tests with a slip, beyond what they take without while calls are noted."""
+WAITING_SECONDS = 60
+LOAD = 10
+"""A test may wait so long, and its process for the processor so many times what it needs."""
 ANSWER_SECONDS = 30.0
 """Beyond the time of a child: its parent then does not answer at all."""
+
+
+_TIMED_OUT = "from pytest-timeout"
 
 
 class Test(NamedTuple):
@@ -51,9 +56,10 @@ class Children:
         here."""
         self._names: list[str] = first["tests"]
 
-    def tests(self, seconds: float) -> list[Test]:
+    def tests(self, seconds: int) -> list[Test]:
         """Run all tests in a child without a slip; the quickest first. Raises NoTests."""
-        answer = self._asked({"tests": self._names, "noting": True, "each": LONG_SECONDS}, seconds)
+        limits = {"busy": seconds, "each": seconds, "seconds": seconds}
+        answer = self._asked({"tests": self._names, "noting": True, **limits})
         told = answer["told"]
         if answer["end"] != GREEN or not told:
             raise NoTests(
@@ -63,18 +69,30 @@ class Children:
         tests = [Test(name, took, frozenset(called)) for name, (took, called) in told.items()]
         return sorted(tests, key=lambda test: test.seconds)
 
-    def tried(self, file: str, was: str, now: str, tests: Sequence[str], seconds: float) -> Answer:
+    def tried(self, file: str, was: str, now: str, tests: Sequence[Test]) -> Answer:
         """Run tests in a child with a changed text of a file."""
-        slip = {"file": file, "was": was, "now": now}
-        request = {**slip, "tests": tests, "noting": False, "each": TEST_SECONDS}
-        answer = self._asked(request, seconds)
-        return Answer(answer["end"], answer["told"].get("test", ""))
+        took = sum(test.seconds for test in tests)
+        answer = self._asked(
+            {
+                "file": file,
+                "was": was,
+                "now": now,
+                "tests": [test.name for test in tests],
+                "noting": False,
+                "busy": BUSY_SECONDS + int(took),
+                "each": WAITING_SECONDS + LOAD * max(test.seconds for test in tests),
+                "seconds": WAITING_SECONDS + LOAD * (BUSY_SECONDS + took),
+            }
+        )
+        told = answer["told"]
+        is_late = _TIMED_OUT in told.get("why", "")
+        return Answer(LATE if is_late else answer["end"], told.get("test", ""))
 
-    def _asked(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        line = json.dumps({**request, "seconds": seconds}) + "\n"
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        line = json.dumps(request) + "\n"
         self._ends.requests.write(line.encode())
         self._ends.requests.flush()
-        return self._heard(seconds + ANSWER_SECONDS)
+        return self._heard(request["seconds"] + ANSWER_SECONDS)
 
     def _heard(self, seconds: float) -> dict[str, Any]:
         """Return the next answer. Raises NoTests where the process has ended or is stuck."""

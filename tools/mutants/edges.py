@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .children import TEST_SECONDS, Answer, Children, NoTests, Test, children
+from .children import WAITING_SECONDS, Answer, Children, NoTests, Test, children
 from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED
 from .mutant import SOURCE, Edit, Mutant
 from .mutant import Kind as MutantKind
@@ -32,8 +32,9 @@ from .slips import Kind, Slip, entering, slips_in
 from .tree import Tree, copy_of
 
 ROOT = Path(__file__).parents[2]
-PROFILE_SECONDS = 1200.0
-TRY_SECONDS = 120.0
+PROFILE_SECONDS = 2400
+NEW_SECONDS = 600.0
+"""For all tests without a slip, and for those of one slip in a process of its own."""
 TESTS_MAX = 400
 CALLING_SECONDS_MAX = 60.0
 """Of those that call a function, so many and so long, for one slip; the quickest of them."""
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> int:
             tests = at.tests(PROFILE_SECONDS)
             chosen = _chosen(tree, files, options)
             print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
-            look = _Look(tree, at, tests)
+            look = _Look(tree, at, tests, options.seconds)
             survivors = [slip.kind for path, slip in chosen if not look.is_seen(path, slip)]
     except (FileNotFoundError, NoTests) as error:
         print(error, file=sys.stderr)
@@ -80,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
     parser.add_argument("--sample", type=int, help="so many of them, at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=CALLING_SECONDS_MAX,
+        help="of tests for one slip, as they take while calls are noted; default: %(default)s",
+    )
     return parser
 
 
@@ -117,7 +124,8 @@ def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[t
 class _Look:
     """Tries one slip after the other."""
 
-    def __init__(self, tree: Tree, at: Children, tests: list[Test]) -> None:
+    def __init__(self, tree: Tree, at: Children, tests: list[Test], seconds: float) -> None:
+        self._seconds = seconds
         self._tree = tree
         self._children = at
         self._tests = tests
@@ -126,39 +134,38 @@ class _Look:
         self._entered: dict[str, bool] = {}
 
     def is_seen(self, path: str, slip: Slip) -> bool:
-        """Whether a test is red, hangs or can not be collected with it; tells what survives."""
+        """Whether a test is red with it; tells those that survive, and those that took too long."""
         called = f"{path}:{slip.function}"
-        calling = _quickest(test for test in self._tests if called in test.functions)
+        calling = _quickest((one for one in self._tests if called in one.functions), self._seconds)
+        end, why = GREEN, "   (no test calls it)"
         if calling:
             first = self._red.get(called, [])
-            calling.sort(key=lambda name: first.index(name) if name in first else len(first))
+            calling.sort(key=lambda one: first.index(one.name) if one.name in first else len(first))
             with self._tree.planted(_planted(self._tree, path, slip)):
-                if not self._is_green(path, slip, calling):
-                    return True
-        why = "" if calling else "   (no test calls it)"
-        change = f"{_short(slip.was)} -> {_short(slip.now)}"
-        print(f"{path}:{slip.line} {slip.kind}: {change}{why}", flush=True)
-        return False
+                end, why = self._end(path, slip, calling), ""
+        if end == LATE:
+            why = "   (seen by the time that it takes)"
+        if end in {GREEN, LATE}:
+            change = f"{_short(slip.was)} -> {_short(slip.now)}"
+            print(f"{path}:{slip.line} {slip.kind}: {change}{why}", flush=True)
+        return end != GREEN
 
-    def _is_green(self, path: str, slip: Slip, calling: list[str]) -> bool:
-        """Whether the tests are green with a slip that certainly is in effect."""
+    def _end(self, path: str, slip: Slip, calling: list[Test]) -> str:
+        """Return how the tests end with a slip that certainly is in effect."""
         called = f"{path}:{slip.function}"
         if called not in self._children.called_before:
             answer = self._tried(path, slip, slip.text, calling)
-            if answer.end in {RED, LATE, ENTERED}:
+            if answer.end in {RED, LATE}:
                 self._note(called, answer.test)
-                return False
+                return answer.end
             if answer.end == GREEN and self._is_entered(path, slip, calling):
-                return True
-        seconds_max = TRY_SECONDS
-        return (
-            self._tree.run(
-                *_PYTEST, f"--timeout={TEST_SECONDS}", *calling, seconds_max=seconds_max
-            ).code
-            == 0
-        )
+                return GREEN
+        names = [test.name for test in calling]
+        timeout = f"--timeout={WAITING_SECONDS}"
+        finished = self._tree.run(*_PYTEST, timeout, *names, seconds_max=NEW_SECONDS)
+        return LATE if finished.code is None else RED if finished.code else GREEN
 
-    def _is_entered(self, path: str, slip: Slip, calling: list[str]) -> bool:
+    def _is_entered(self, path: str, slip: Slip, calling: list[Test]) -> bool:
         """Whether a change of this function is in effect in a child: one that ends it at once."""
         called = f"{path}:{slip.function}"
         if called not in self._entered:
@@ -166,10 +173,10 @@ class _Look:
             self._entered[called] = self._tried(path, slip, text, calling).end == ENTERED
         return self._entered[called]
 
-    def _tried(self, path: str, slip: Slip, now: str, calling: list[str]) -> Answer:
+    def _tried(self, path: str, slip: Slip, now: str, calling: list[Test]) -> Answer:
         self._tree.forget_examples()
         file = str(self._tree.path / SOURCE / path)
-        return self._children.tried(file, slip.source, now, calling, TRY_SECONDS)
+        return self._children.tried(file, slip.source, now, calling)
 
     def _note(self, called: str, test: str) -> None:
         if test:
@@ -177,14 +184,14 @@ class _Look:
             red[:] = [test, *(one for one in red if one != test)]
 
 
-def _quickest(calling: Iterable[Test]) -> list[str]:
-    chosen: list[str] = []
+def _quickest(calling: Iterable[Test], seconds_max: float) -> list[Test]:
+    chosen: list[Test] = []
     seconds = 0.0
     for test in itertools.islice(calling, TESTS_MAX):
         seconds += test.seconds
-        if chosen and seconds > CALLING_SECONDS_MAX:
+        if chosen and seconds > seconds_max:
             break
-        chosen.append(test.name)
+        chosen.append(test)
     return chosen
 
 

@@ -10,12 +10,14 @@ request, and says which functions were called so far: a slip in one of these may
 already, and needs a process of its own. So does one that `in_effect` refuses.
 
 A child ends at the first test that is red, or when its time is up, and with it all that it has
-started. Its memory has the bound of its parent's.
+started. What loops is ended by the time of the processor that it takes, what waits by the clock,
+which is no judge where others load the machine. Its memory has the bound of its parent's.
 """
 
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import tempfile
@@ -35,7 +37,13 @@ GREEN, RED, LATE, REFUSED, ENTERED = "green", "red", "late", "refused", "entered
 ENTERED_CODE = 97
 """With this a child ends in a function that was made to end it, see `edges`."""
 _REFUSED_CODE = 98
-_ENDS = {0: GREEN, ENTERED_CODE: ENTERED, _REFUSED_CODE: REFUSED}
+_ENDS = {
+    0: GREEN,
+    ENTERED_CODE: ENTERED,
+    _REFUSED_CODE: REFUSED,
+    -signal.SIGKILL: LATE,
+    -signal.SIGXCPU: LATE,
+}
 
 
 class Parent:
@@ -122,6 +130,8 @@ def _run(
     try:
         os.setpgid(0, 0)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        busy = int(request["busy"])
+        resource.setrlimit(resource.RLIMIT_CPU, (busy, busy))
         if "now" in request:
             put_in_effect(request["file"], request["was"], request["now"], living)
         for item in items:
