@@ -46,21 +46,20 @@ class Calls:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Note what is called meanwhile, in every thread that begins meanwhile."""
-        threading.setprofile(self._on_call)
-        sys.setprofile(self._on_call)
+        threading.settrace(self._on_call)
+        sys.settrace(self._on_call)
         try:
             yield
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
+            sys.settrace(None)
+            threading.settrace(None)
 
     def functions(self) -> frozenset[str]:
         """Return those that were called since listening began."""
         return frozenset(_named(code) for code in self._seen if SOURCE in code.co_filename)
 
-    def _on_call(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            self._seen.add(frame.f_code)
+    def _on_call(self, frame: FrameType, _event: str, _: object) -> None:
+        self._seen.add(frame.f_code)  # and no tracer of its lines is returned
 
 
 def _named(code: CodeType) -> str:

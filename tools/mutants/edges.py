@@ -42,7 +42,7 @@ _PYTEST = (
     "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no",
     "--hypothesis-seed=0", "-m", "not process and not spark and not compat",
 )  # fmt: skip
-_FORKING = ("-p", "tools.mutants.forking")
+_FORKING = ("-p", "tools.mutants.forking", "--tb=short")
 _ENDING = f"__import__('os')._exit({ENTERED_CODE})"
 
 
@@ -136,7 +136,7 @@ class _Look:
     def is_seen(self, path: str, slip: Slip) -> bool:
         """Whether a test is red with it; tells those that survive, and those that took too long."""
         called = f"{path}:{slip.function}"
-        calling = _quickest((one for one in self._tests if called in one.functions), self._seconds)
+        calling = _quickest(self._calling(path, slip), self._seconds)
         end, why = GREEN, "   (no test calls it)"
         if calling:
             first = self._red.get(called, [])
@@ -149,6 +149,14 @@ class _Look:
             change = f"{_short(slip.was)} -> {_short(slip.now)}"
             print(f"{path}:{slip.line} {slip.kind}: {change}{why}", flush=True)
         return end != GREEN
+
+    def _calling(self, path: str, slip: Slip) -> Iterator[Test]:
+        """Yield the tests that may see it; of what is called before any of them, all may."""
+        lines = frozenset(f"{path}:{line}" for line in range(slip.function, slip.last + 1))
+        is_called_before = f"{path}:{slip.function}" in self._children.called_before
+        for test in self._tests:
+            if is_called_before or not lines.isdisjoint(test.functions):
+                yield test
 
     def _end(self, path: str, slip: Slip, calling: list[Test]) -> str:
         """Return how the tests end with a slip that certainly is in effect."""

@@ -54,6 +54,8 @@ class Slip(NamedTuple):
     """Where, from 1."""
     function: int
     """The first line of the outermost function around it, decorators included."""
+    last: int
+    """The last line of that."""
     was: str
     now: str
     text: str
@@ -67,14 +69,14 @@ def slips_in(source: str) -> Iterator[Slip]:
     for function in _outermost(ast.parse(source)):
         if function.name in _LEFT_OUT:
             continue
-        first = _first_line(function)
+        first, last = _first_line(function), function.end_lineno or function.lineno
         for kind, start, end, now in _changes(function):
             text, was = _replaced(lines, start, end, now)
             try:
                 ast.parse(text)
             except SyntaxError:  # a step of several lines in the place of one
                 continue
-            yield Slip(kind, start.lineno, first, was, now, text, source)
+            yield Slip(kind, start.lineno, first, last, was, now, text, source)
 
 
 def entering(source: str, first_line: int, step: str) -> str:
