@@ -8,7 +8,13 @@ Bugs that people plant (`tools.mutants`) are few and chosen; what they show agai
 tests miss the same few sorts: equality at a bound, a count after a refusal, the order of two steps,
 state that is not cleared. Those can be made by rule, so this makes all of them (`slips`), one at a
 time, in a copy of the last commit, and runs the tests that call the changed function (`called`),
-the quickest first.
+the quickest first. That happens in a child of one process that has collected all tests
+(`forking`), so that a slip costs the time of its tests only. Before a slip is called a survivor,
+the same children must have shown that a change of its function is in effect in them; where they
+have not, a new Python decides.
+
+A slip that is seen only because a test takes too long is told as well: on a loaded machine that may
+be a mistake.
 
 A slip that survives is a question: which test would see it? Either somebody writes that test, or
 the slip changes nothing (then it often shows a condition that is not needed). That is why there is
