@@ -11,6 +11,8 @@ import pytest
 
 from tests.tools.small_repository import make_repository
 from tools.mutants import children, edges
+from tools.mutants.forking import GREEN, LATE, REFUSED
+from tools.mutants.tree import copy_of
 
 FORMS = """
 import functools
@@ -68,6 +70,13 @@ class Box:
         yield self.a < 9
 
 
+def begun():
+    yield 12 < 12
+
+
+BEGUN = begun()
+
+
 def in_a_class():
     class Inner:
         kind = 10 < 10
@@ -98,6 +107,7 @@ def test_forms():
     assert not in_a_class().kind
     assert not in_a_class()().told(11)
     assert not at_import(1)
+    assert list(door.BEGUN) == [False]
 """
 
 
@@ -117,7 +127,7 @@ def test_a_slip_is_in_effect_in_every_form_of_a_function(
     at: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_repository(at, FORMS, SEES_ALL)
-    assert told_of(at, capsys, "--kind", "bound") == ["bound      11 of   11 seen"]
+    assert told_of(at, capsys, "--kind", "bound") == ["bound      12 of   12 seen"]
 
 
 LOOP = """
@@ -129,21 +139,49 @@ def filled(a):
 """
 
 
+USES = """
+import signal
+
+from penstock.base.door import filled
+
+
+def test_it():
+    if filled(2) == 3:
+        signal.pause()
+    assert filled(2) == 2
+"""
+
+
 @pytest.mark.timeout(600)
 def test_a_slip_that_loops_is_ended_and_told(
     at: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "BUSY_SECONDS", 2)
-    make_repository(
-        at,
-        LOOP,
-        "from penstock.base.door import filled\ndef test_it():\n    assert filled(2) == 2\n",
-    )
-    assert told_of(at, capsys) == [
+    make_repository(at, LOOP, USES)
+    assert told_of(at, capsys, "--kind", "count") == [
         "base/door.py:5 count: got += 1 -> pass   (seen by the time that it takes)",
-        "bound       1 of    1 seen",
         "count       1 of    1 seen",
     ]
+
+
+@pytest.mark.timeout(600)
+def test_the_processor_ends_what_loops_and_the_clock_what_waits(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_repository(at, LOOP, USES)
+    plugin = ("-m", "pytest", "-p", "tools.mutants.forking", "tests/base")
+    with copy_of(at) as tree, children.children(tree, plugin) as asked:
+        (test,) = asked.tests(600)
+        file = str(tree.path / "src/penstock/base/door.py")
+        loops, waits = LOOP.replace("got += 1", "pass"), LOOP.replace("got < a", "got <= a")
+        monkeypatch.setattr(children, "BUSY_SECONDS", 1)
+        monkeypatch.setattr(children, "WAITING_SECONDS", 300)
+        assert asked.tried(file, LOOP, loops, [test]) == (LATE, "")
+        monkeypatch.setattr(children, "WAITING_SECONDS", 1)
+        assert asked.tried(file, LOOP, waits, [test]) == (LATE, test.name)
+        monkeypatch.setattr(children, "WAITING_SECONDS", 300)
+        assert asked.tried(file, LOOP, LOOP, [test]) == (GREEN, "")
+        assert asked.tried(file, LOOP, LOOP + "LIMIT = 1\n", [test]) == (REFUSED, "")
 
 
 LEAVES = """
