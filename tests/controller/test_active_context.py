@@ -54,3 +54,24 @@ def test_a_controller_that_has_stopped_leaves_no_timer() -> None:
     assert world.time.waiting_count == 0
     world.run(100_000)
     assert world.time.waiting_count == 0
+
+
+def test_a_broker_that_stops_again_is_relieved_at_once_as_the_first_time() -> None:
+    world = World(settings={"preferred_master_delay_ms": -1})
+    for _ in range(2):
+        world.run(-(world.time.now - 100) % 500)  # far from the controller's own tick
+        assert world.replica_set().master == 1
+        world.brokers[1].is_stopping = True
+        world.brokers[1].open_logs()
+        world.run(20)
+        assert world.replica_set().master != 1
+        world.brokers[1].kill()
+        world.brokers[1].start()
+        world.run(1_000)
+        world.shrink(1, 2, 3)
+        world.operate(
+            s.TransferRequest(
+                request_id=RequestId(1), replica_set_id=ReplicaSetId(1), target=BrokerId(1)
+            )
+        )
+        world.run(1_000)
