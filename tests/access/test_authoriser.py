@@ -192,3 +192,18 @@ def test_a_question_looks_at_few_of_ten_thousand_rules() -> None:
     assert (
         min(looked_up(many) for _ in range(3)) < 4 * min(looked_up(few) for _ in range(3)) + 10**6
     )
+
+
+def test_an_allowed_operation_includes_what_kafka_says_and_a_denied_one_nothing() -> None:
+    included = {one: {one} for one in Op}
+    included[Op.ALL] = set(Op)
+    for wider in (Op.READ, Op.WRITE, Op.DELETE, Op.ALTER):
+        included[wider].add(Op.DESCRIBE)
+    included[Op.ALTER_CONFIGS].add(Op.DESCRIBE_CONFIGS)
+    for named in Op:
+        allowed = authoriser(rule("t", named))
+        denied = authoriser(rule("t", named, AclPermission.DENY), rule("t", Op.ALL))
+        for one in set(Op) - {Op.ALL}:
+            asked = Question("User:a", "1.1.1.1", one, TOPIC, "t")
+            assert ask(allowed, asked) is (one in included[named]), (named, one)
+            assert ask(denied, asked) is not (named in {one, Op.ALL}), (named, one)

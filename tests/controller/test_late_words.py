@@ -153,10 +153,17 @@ def test_a_broker_that_was_removed_when_it_was_gone_is_not_remembered() -> None:
     world.submit(c.DrainBroker(broker_id=BrokerId(4)))
     joined.start()
     world.run(200)
+    joined.is_stopping = True
+    joined.open_logs()
+    context = world.active._context
+    assert 4 in context.reports
+    assert 4 in context.stopping
     joined.kill()
     world.ask(c.RemoveBroker(broker_id=BrokerId(4)))
     world.run(200)
-    assert 4 not in world.active._context.liveness._sessions
+    assert 4 not in context.liveness._sessions
+    assert 4 not in context.reports
+    assert 4 not in context.stopping
 
 
 def test_sets_that_nobody_knows_are_not_kept_of_heartbeats() -> None:

@@ -72,6 +72,11 @@ class Time:
         heapq.heappush(self._heap, (self.now + delay_ms, self._count, timer))
         return timer
 
+    @property
+    def waiting_count(self) -> int:
+        """Callbacks that will run and were not cancelled."""
+        return sum(timer.callback is not None for _, _, timer in self._heap)
+
     def run(self, for_ms: int) -> None:
         until = self.now + for_ms
         while self._heap and self._heap[0][0] <= until:

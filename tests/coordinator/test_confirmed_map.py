@@ -1,5 +1,7 @@
 """Changes count when confirmed; the order of the journal decides."""
 
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,3 +63,21 @@ def test_any_order_of_confirmation_ends_like_the_log(
     for ticket, is_written in outcomes:
         (kept.confirm if is_written else kept.refuse)(ticket)
     assert kept.values == kept.latest_of(kept.keys()) == log
+
+
+class Key:
+    """A key of which can be said whether anybody still holds it."""
+
+
+def test_nothing_is_kept_of_a_key_that_is_gone_when_no_change_is_under_way() -> None:
+    kept: ConfirmedMap[Key, int] = ConfirmedMap()
+    for end in (kept.confirm, kept.refuse):
+        key = Key()
+        other = kept.begin({Key(): 1})
+        kept.confirm(kept.begin({key: 1}))
+        kept.confirm(kept.begin({key: None}))
+        held = weakref.ref(key)
+        del key
+        assert held() is not None, "an older change of it may still be under way"
+        end(other)
+        assert held() is None

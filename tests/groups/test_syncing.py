@@ -65,6 +65,21 @@ def test_an_assignment_that_can_not_be_journaled_fails_the_syncs_and_rebalances(
     assert world.state() == "PreparingRebalance"
 
 
+def test_a_sync_that_fails_brings_nothing_of_an_earlier_generation() -> None:
+    world = World()
+    leader, follower = (one.member_id for one in world.joined(2))
+    world.sync(leader, 1, {leader: b"L", follower: b"F"})
+    world.sync(follower, 1)
+    world.join(client="new")
+    again = [world.join(leader), world.join(follower)]
+    generation = only(again[0]).generation
+    world.journal.is_prompt = False
+    parked = [world.sync(follower, generation), world.sync(leader, generation, {})]
+    world.journal.fail(Unwritten.OVERTAKEN)
+    assert [only(answers).assignment for answers in parked] == [b"", b""]
+    assert {only(answers).error for answers in parked} == {ErrorCode.NOT_COORDINATOR}
+
+
 def test_an_assignment_confirmed_after_the_group_moved_on_changes_nothing() -> None:
     world = World()
     leader = world.joined()[0]

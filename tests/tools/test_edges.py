@@ -1,16 +1,15 @@
 """Slips are made where they belong, and those that no test sees are told."""
 
 import ast
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.tools.small_repository import commit, make_repository
 from tools.mutants import edges
 from tools.mutants.slips import Kind, Slip, slips_in
 
 BODY = "class Box:\n    def f(self, a, b):\n        {}\n"
-TOOL = Path(edges.__file__).parent
 
 
 def changes(step: str) -> list[tuple[Kind, str, str]]:
@@ -67,7 +66,8 @@ def test_a_slip_changes_its_place_only_and_names_the_outermost_function() -> Non
         "def f(a):\n    # größer\n    def g():\n        return 'ä' if a < 2 else a\n    return g\n"
     )
     (slip,) = slips_in(source)
-    assert slip == Slip(Kind.BOUND, 4, 1, "a < 2", "(a <= 2)", source.replace("a < 2", "(a <= 2)"))
+    text = source.replace("a < 2", "(a <= 2)")
+    assert slip == Slip(Kind.BOUND, 4, 1, 5, "a < 2", "(a <= 2)", text, source)
 
 
 def test_steps_of_several_lines_are_swapped_whole() -> None:
@@ -118,32 +118,10 @@ def test_that_starts_processes():
 """
 
 
-def commit(root: Path) -> None:
-    author = ("-c", "user.name=a", "-c", "user.email=a@b")
-    for command in (("add", "-A"), (*author, "commit", "-qm", "all")):
-        subprocess.run(["git", "-C", str(root), *command], check=True)
-
-
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a class whose tests see little of it."""
-    for place, text in (
-        ("src/penstock/__init__.py", ""),
-        ("src/penstock/base/__init__.py", ""),
-        ("src/penstock/base/door.py", CODE),
-        ("tests/base/test_door.py", TESTS),
-        ("tools/__init__.py", ""),
-        ("tools/mutants/__init__.py", ""),
-        ("tools/mutants/called.py", (TOOL / "called.py").read_text()),
-        (
-            "pytest.ini",
-            "[pytest]\naddopts = --import-mode=importlib\nmarkers =\n process\n spark\n compat\n",
-        ),
-    ):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(text)
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    commit(tmp_path)
+    make_repository(tmp_path, CODE, TESTS)
     monkeypatch.setattr(edges, "ROOT", tmp_path)
     return tmp_path
 

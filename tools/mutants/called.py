@@ -1,70 +1,66 @@
-"""A plugin of pytest that writes down which functions each test calls, and how long it takes.
+"""Notes which functions of the product are called: before all tests, and by each of them.
 
-`python -m pytest -p tools.mutants.called`, with EDGES_CALLS naming the file to write: an object of
-test ids, each with `seconds` and `functions` as "path:first line". What a fixture of a module calls
-counts for the first test that uses it.
+A function is named "path:first line". What a fixture of a module calls counts for the first test
+that uses it.
 """
 
-import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from types import CodeType, FrameType
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-CALLS = "EDGES_CALLS"
 SOURCE = f"{os.sep}src{os.sep}penstock{os.sep}"
 
 
+class Told(NamedTuple):
+    """What one test did."""
+
+    seconds: float
+    """Of the processor: another's load does not count."""
+    functions: frozenset[str]
+
+
 class Calls:
-    """Notes them."""
+    """A plugin of pytest that notes them for each test."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self) -> None:
+        self.told: dict[str, Told] = {}
         self._seen: set[CodeType] = set()
-        self._told: dict[str, dict[str, Any]] = {}
-
-    def _on_call(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            self._seen.add(frame.f_code)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Listen while a test runs, in every thread that begins meanwhile."""
+        """Listen while a test runs."""
+        began = time.process_time()
         self._seen.clear()
-        began = time.perf_counter()
-        threading.setprofile(self._on_call)
-        sys.setprofile(self._on_call)
+        with self.listening():
+            result = yield
+        self.told[item.nodeid] = Told(time.process_time() - began, self.functions())
+        return result
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Note what is called meanwhile, in every thread that begins meanwhile."""
+        threading.settrace(self._on_call)
+        sys.settrace(self._on_call)
         try:
-            return (yield)
+            yield
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-            self._told[item.nodeid] = {
-                "seconds": time.perf_counter() - began,
-                "functions": sorted(_named(code) for code in self._seen if _is_ours(code)),
-            }
+            sys.settrace(None)
+            threading.settrace(None)
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the file."""
-        self._file.write_text(json.dumps(self._told))
+    def functions(self) -> frozenset[str]:
+        """Return those that were called since listening began."""
+        return frozenset(_named(code) for code in self._seen if SOURCE in code.co_filename)
 
-
-def _is_ours(code: CodeType) -> bool:
-    return SOURCE in code.co_filename
+    def _on_call(self, frame: FrameType, _event: str, _: object) -> None:
+        self._seen.add(frame.f_code)  # and no tracer of its lines is returned
 
 
 def _named(code: CodeType) -> str:
     return f"{code.co_filename.rpartition(SOURCE)[2]}:{code.co_firstlineno}"
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Take part where a file is named."""
-    file = os.environ.get(CALLS)
-    if file:
-        config.pluginmanager.register(Calls(Path(file)))

@@ -8,7 +8,13 @@ Bugs that people plant (`tools.mutants`) are few and chosen; what they show agai
 tests miss the same few sorts: equality at a bound, a count after a refusal, the order of two steps,
 state that is not cleared. Those can be made by rule, so this makes all of them (`slips`), one at a
 time, in a copy of the last commit, and runs the tests that call the changed function (`called`),
-the quickest first.
+the quickest first. That happens in a child of one process that has collected all tests
+(`forking`), so that a slip costs the time of its tests only. Before a slip is called a survivor,
+the same children must have shown that a change of its function is in effect in them; where they
+have not, a new Python decides.
+
+A slip that is seen only because a test takes too long is told as well: on a loaded machine that may
+be a mistake.
 
 A slip that survives is a question: which test would see it? Either somebody writes that test, or
 the slip changes nothing (then it often shows a condition that is not needed). That is why there is
@@ -17,25 +23,24 @@ no goal for their number, and no file of results.
 
 import argparse
 import itertools
-import json
-import os
 import random
 import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from .called import CALLS
+from .children import WAITING_SECONDS, Answer, Children, NoTests, Test, children
+from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED
 from .mutant import SOURCE, Edit, Mutant
 from .mutant import Kind as MutantKind
-from .slips import Kind, Slip, slips_in
+from .slips import Kind, Slip, entering, slips_in
 from .tree import Tree, copy_of
 
 ROOT = Path(__file__).parents[2]
-PROFILE_SECONDS = 1200.0
-TRY_SECONDS = 120.0
+PROFILE_SECONDS = 2400
+NEW_SECONDS = 600.0
+"""For all tests without a slip, and for those of one slip in a process of its own."""
 TESTS_MAX = 400
 CALLING_SECONDS_MAX = 60.0
 """Of those that call a function, so many and so long, for one slip; the quickest of them."""
@@ -43,14 +48,8 @@ _PYTEST = (
     "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no",
     "--hypothesis-seed=0", "-m", "not process and not spark and not compat",
 )  # fmt: skip
-
-
-class Test(NamedTuple):
-    """A test without a slip."""
-
-    name: str
-    seconds: float
-    functions: frozenset[str]
+_FORKING = ("-p", "tools.mutants.forking", "--tb=short")
+_ENDING = f"__import__('os')._exit({ENTERED_CODE})"
 
 
 def main(arguments: list[str]) -> int:
@@ -60,16 +59,20 @@ def main(arguments: list[str]) -> int:
     try:
         files = sorted(_files(options.places))
         suites = options.tests or sorted(_suites(files))
-    except FileNotFoundError as error:
+        rooms = {f"{SOURCE}/{Path(one).parent}" for one in files}
+        with (
+            copy_of(ROOT) as tree,
+            tree.without_twins(rooms),
+            children(tree, (*_PYTEST, *_FORKING, f"--basetemp={tree.path / 'tmp'}", *suites)) as at,
+        ):
+            tests = at.tests(PROFILE_SECONDS)
+            chosen = _chosen(tree, files, options)
+            print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
+            look = _Look(tree, at, tests, options.seconds)
+            survivors = [slip.kind for path, slip in chosen if not look.is_seen(path, slip)]
+    except (FileNotFoundError, NoTests) as error:
         print(error, file=sys.stderr)
         return 2
-    with copy_of(ROOT) as tree:
-        tests = _profile(tree, suites)
-        if tests is None:
-            return 2
-        chosen = _chosen(tree, files, options)
-        print(f"{len(tests)} tests of {', '.join(suites)}; {len(chosen)} slips", flush=True)
-        survivors = [slip.kind for path, slip in chosen if not _is_seen(tree, tests, path, slip)]
     _tell(chosen, survivors)
     return 0
 
@@ -84,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
     parser.add_argument("--sample", type=int, help="so many of them, at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=CALLING_SECONDS_MAX,
+        help="of tests for one slip, as they take while calls are noted; default: %(default)s",
+    )
     return parser
 
 
@@ -106,27 +115,6 @@ def _suites(files: list[str]) -> set[str]:
     return there
 
 
-def _profile(tree: Tree, suites: list[str]) -> list[Test] | None:
-    """Run the tests without a slip; the quickest first. None where one is red."""
-    told = tree.path / "calls.json"
-    os.environ[CALLS] = str(told)
-    try:
-        plugin = ("-p", "tools.mutants.called")
-        finished = tree.run(
-            *_PYTEST, "--timeout=300", *plugin, *suites, seconds_max=PROFILE_SECONDS
-        )
-    finally:
-        del os.environ[CALLS]
-    if finished.code != 0:
-        print(
-            f"the tests are not green without a slip:\n{finished.output[-2000:]}", file=sys.stderr
-        )
-        return None
-    calls: dict[str, dict[str, Any]] = json.loads(told.read_text())
-    tests = [Test(name, one["seconds"], frozenset(one["functions"])) for name, one in calls.items()]
-    return sorted(tests, key=lambda test: test.seconds)
-
-
 def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[tuple[str, Slip]]:
     every = [
         (path, slip)
@@ -139,30 +127,85 @@ def _chosen(tree: Tree, files: list[str], options: argparse.Namespace) -> list[t
     return sorted(random.Random(options.seed).sample(every, options.sample))
 
 
-def _is_seen(tree: Tree, tests: list[Test], path: str, slip: Slip) -> bool:
-    """Whether a test is red, hangs or can not be collected with it; tells those that survive."""
-    called = f"{path}:{slip.function}"
-    calling = _quickest(test for test in tests if called in test.functions)
-    if calling:
-        with tree.planted(_planted(tree, path, slip)):
-            finished = tree.run(*_PYTEST, "--timeout=20", *calling, seconds_max=TRY_SECONDS)
-        if finished.code != 0:
-            return True
-    why = "" if calling else "   (no test calls it)"
-    print(
-        f"{path}:{slip.line} {slip.kind}: {_short(slip.was)} -> {_short(slip.now)}{why}", flush=True
-    )
-    return False
+class _Look:
+    """Tries one slip after the other."""
+
+    def __init__(self, tree: Tree, at: Children, tests: list[Test], seconds: float) -> None:
+        self._seconds = seconds
+        self._tree = tree
+        self._children = at
+        self._tests = tests
+        self._red: dict[str, list[str]] = {}
+        """Of each function, the tests that have seen a slip in it, the last first."""
+        self._entered: dict[str, bool] = {}
+
+    def is_seen(self, path: str, slip: Slip) -> bool:
+        """Whether a test is red with it; tells those that survive, and those that took too long."""
+        called = f"{path}:{slip.function}"
+        calling = _quickest(self._calling(path, slip), self._seconds)
+        end, why = GREEN, "   (no test calls it)"
+        if calling:
+            first = self._red.get(called, [])
+            calling.sort(key=lambda one: first.index(one.name) if one.name in first else len(first))
+            with self._tree.planted(_planted(self._tree, path, slip)):
+                end, why = self._end(path, slip, calling), ""
+        if end == LATE:
+            why = "   (seen by the time that it takes)"
+        if end in {GREEN, LATE}:
+            change = f"{_short(slip.was)} -> {_short(slip.now)}"
+            print(f"{path}:{slip.line} {slip.kind}: {change}{why}", flush=True)
+        return end != GREEN
+
+    def _calling(self, path: str, slip: Slip) -> Iterator[Test]:
+        """Yield the tests that may see it; of what is called before any of them, all may."""
+        lines = frozenset(f"{path}:{line}" for line in range(slip.function, slip.last + 1))
+        is_called_before = f"{path}:{slip.function}" in self._children.called_before
+        for test in self._tests:
+            if is_called_before or not lines.isdisjoint(test.functions):
+                yield test
+
+    def _end(self, path: str, slip: Slip, calling: list[Test]) -> str:
+        """Return how the tests end with a slip that certainly is in effect."""
+        called = f"{path}:{slip.function}"
+        if called not in self._children.called_before:
+            answer = self._tried(path, slip, slip.text, calling)
+            if answer.end in {RED, LATE}:
+                self._note(called, answer.test)
+                return answer.end
+            if answer.end == GREEN and self._is_entered(path, slip, calling):
+                return GREEN
+        names = [test.name for test in calling]
+        timeout = f"--timeout={WAITING_SECONDS}"
+        finished = self._tree.run(*_PYTEST, timeout, *names, seconds_max=NEW_SECONDS)
+        return LATE if finished.code is None else RED if finished.code else GREEN
+
+    def _is_entered(self, path: str, slip: Slip, calling: list[Test]) -> bool:
+        """Whether a change of this function is in effect in a child: one that ends it at once."""
+        called = f"{path}:{slip.function}"
+        if called not in self._entered:
+            text = entering(slip.source, slip.function, _ENDING)
+            self._entered[called] = self._tried(path, slip, text, calling).end == ENTERED
+        return self._entered[called]
+
+    def _tried(self, path: str, slip: Slip, now: str, calling: list[Test]) -> Answer:
+        self._tree.forget_examples()
+        file = str(self._tree.path / SOURCE / path)
+        return self._children.tried(file, slip.source, now, calling)
+
+    def _note(self, called: str, test: str) -> None:
+        if test:
+            red = self._red.setdefault(called, [])
+            red[:] = [test, *(one for one in red if one != test)]
 
 
-def _quickest(calling: Iterable[Test]) -> list[str]:
-    chosen: list[str] = []
+def _quickest(calling: Iterable[Test], seconds_max: float) -> list[Test]:
+    chosen: list[Test] = []
     seconds = 0.0
     for test in itertools.islice(calling, TESTS_MAX):
         seconds += test.seconds
-        if chosen and seconds > CALLING_SECONDS_MAX:
+        if chosen and seconds > seconds_max:
             break
-        chosen.append(test.name)
+        chosen.append(test)
     return chosen
 
 

@@ -54,9 +54,13 @@ class Slip(NamedTuple):
     """Where, from 1."""
     function: int
     """The first line of the outermost function around it, decorators included."""
+    last: int
+    """The last line of that."""
     was: str
     now: str
     text: str
+    source: str
+    """The whole module without it."""
 
 
 def slips_in(source: str) -> Iterator[Slip]:
@@ -65,14 +69,31 @@ def slips_in(source: str) -> Iterator[Slip]:
     for function in _outermost(ast.parse(source)):
         if function.name in _LEFT_OUT:
             continue
-        first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
+        first, last = _first_line(function), function.end_lineno or function.lineno
         for kind, start, end, now in _changes(function):
             text, was = _replaced(lines, start, end, now)
             try:
                 ast.parse(text)
             except SyntaxError:  # a step of several lines in the place of one
                 continue
-            yield Slip(kind, start.lineno, first, was, now, text)
+            yield Slip(kind, start.lineno, first, last, was, now, text, source)
+
+
+def entering(source: str, first_line: int, step: str) -> str:
+    """Return the text with a step put in front of what the outermost function there does."""
+    lines = source.encode().splitlines(keepends=True)
+    (function,) = (one for one in _outermost(ast.parse(source)) if _first_line(one) == first_line)
+    first = function.body[0]
+    at = _first_line(first) - 1
+    before, after = lines[at][: first.col_offset], lines[at][first.col_offset :]
+    between = b"; " if before.strip() else b"\n" + before
+    lines[at] = before + step.encode() + between + after
+    return b"".join(lines).decode()
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = node.decorator_list if isinstance(node, Function | ast.ClassDef) else []
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def _outermost(parent: ast.AST) -> Iterator[Function]:

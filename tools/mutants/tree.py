@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from .mutant import Mutant
 
@@ -82,36 +82,55 @@ class Tree:
                 one.rename(one.with_suffix(""))
 
     @contextmanager
-    def without_twins(self) -> Iterator[None]:
-        """Put all compiled extensions away for as long as this lasts: no mark is set in them."""
-        away = [one.rename(f"{one}.away") for one in sorted(self.path.glob("src/**/*.so"))]
+    def without_twins(self, directories: Iterable[str] = ("src/**",)) -> Iterator[None]:
+        """Put compiled extensions away for as long as this lasts: no mark is set in them."""
+        found = {one for place in directories for one in self.path.glob(f"{place}/*.so")}
+        away = [one.rename(f"{one}.away") for one in sorted(found)]
         try:
             yield
         finally:
             for one in away:
                 one.rename(one.with_suffix(""))
 
-    def run(self, *arguments: str, seconds_max: float | None) -> Finished:
-        """Run a Python program of the copy, e.g. `-m pytest`, to its end or the end of its time."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{self.path / 'src'}{os.pathsep}{self.path}",
-            "PYTHONHASHSEED": "0",
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(self.path / "examples"),
-        }
-        shutil.rmtree(self.path / "examples", ignore_errors=True)
-        with subprocess.Popen(
+    def begun(
+        self,
+        *arguments: str,
+        stdout: int | IO[str],
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Collection[int] = (),
+    ) -> "subprocess.Popen[str]":
+        """Begin a Python program of the copy, in a session and with a bound of memory of its own.
+
+        Hypothesis knows of no examples then that another bug has left.
+        """
+        self.forget_examples()
+        return subprocess.Popen(
             [sys.executable, *arguments],
             cwd=self.path,
-            env=environment,
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{self.path / 'src'}{os.pathsep}{self.path}",
+                "PYTHONHASHSEED": "0",
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(self.path / "examples"),
+                **(environment or {}),
+            },
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,
+            pass_fds=pass_fds,
             preexec_fn=_bound_memory,  # noqa: PLW1509  no thread is running here
-        ) as process:
+        )
+
+    def forget_examples(self) -> None:
+        """Let Hypothesis begin anew: what it has found belongs to another bug."""
+        shutil.rmtree(self.path / "examples", ignore_errors=True)
+
+    def run(self, *arguments: str, seconds_max: float | None) -> Finished:
+        """Run a Python program of the copy, e.g. `-m pytest`, to its end or the end of its time."""
+        with self.begun(*arguments, stdout=subprocess.PIPE) as process:
             try:
                 output, _ = process.communicate(timeout=seconds_max)
             except subprocess.TimeoutExpired:
