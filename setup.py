@@ -30,6 +30,7 @@ MODULES = (
     "record/_single_frame",
     "record/_walk",
     "protobuf/_fields",
+    "protocol/_fetch",
     "protocol/_produce",
     "runtime/io/_gather",
     "shares/updates/_hand_out",

@@ -17,6 +17,7 @@ from penstock.record._wire cimport (
     put_i64,
     put_item,
     put_u32,
+    read_short_length,
 )
 
 from penstock.protocol.api_keys import FLEXIBLE_SINCE
@@ -258,19 +259,6 @@ def parse_produce_run(object memory, Py_ssize_t at, Py_ssize_t end, Py_ssize_t c
     put_item(run, 2, first_body.timeout_ms)
     put_item(run, 3, requests)
     return run
-
-
-cdef int32_t read_short_length(const uint8_t* data, Py_ssize_t* at, Py_ssize_t size) noexcept:
-    """Return a compact length of at most three bytes and move behind it; -1 for null and longer."""
-    cdef int shift = 0
-    cdef int32_t value = 0
-    while at[0] < size and shift < 21:
-        value |= <int32_t> (data[at[0]] & 0x7F) << shift
-        at[0] += 1
-        if data[at[0] - 1] < 0x80:
-            return value - 1
-        shift += 7
-    return -1
 
 
 def appended(object part, object base_offset, object log_append_time_ms, object log_start_offset):

@@ -52,3 +52,16 @@ cdef inline void put_item(object made, Py_ssize_t at, object item):
     """Give a tuple that nobody has seen yet its item."""
     Py_INCREF(item)
     PyTuple_SET_ITEM(made, at, item)
+
+
+cdef inline int32_t read_short_length(const uint8_t* data, Py_ssize_t* at, Py_ssize_t size) noexcept:
+    """Return a compact length of at most three bytes and move behind it; -1 for null and longer."""
+    cdef int shift = 0
+    cdef int32_t value = 0
+    while at[0] < size and shift < 21:
+        value |= <int32_t> (data[at[0]] & 0x7F) << shift
+        at[0] += 1
+        if data[at[0] - 1] < 0x80:
+            return value - 1
+        shift += 7
+    return -1

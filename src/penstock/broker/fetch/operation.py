@@ -144,7 +144,7 @@ class FetchOperation:
         self._loads_open = 1
         for read in self.reads:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
-            if hosted is not None and has_ended(hosted.member, epoch):
+            if epoch >= 0 and hosted is not None and has_ended(hosted.member, epoch):
                 self._loads_open += 1
                 told = partial(self._on_epoch_end, read)
                 find_epoch_end(hosted, epoch, told, self._turn, self._broker.tier)

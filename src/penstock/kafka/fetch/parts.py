@@ -79,11 +79,11 @@ def session_of(
     """
     cache = context.front.fetch_sessions
     epoch = request.session_epoch
-    now_ms = context.broker.clock.monotonic_ms()
-    uses_topic_ids = version >= TOPIC_ID_VERSION
     if epoch == FINAL_EPOCH:
         cache.close(request.session_id)
         return None
+    now_ms = context.broker.clock.monotonic_ms()
+    uses_topic_ids = version >= TOPIC_ID_VERSION
     if epoch == INITIAL_EPOCH:
         cache.close(request.session_id)
         if not wanted:

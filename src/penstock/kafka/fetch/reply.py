@@ -14,8 +14,9 @@ from penstock.kafka.fetch.session import NO_SESSION, FetchSession, SessionPartit
 from penstock.kafka.gate import topics_by_key
 from penstock.kafka.request import Reply
 from penstock.net.connection import Connection
+from penstock.protocol.compiled import encode_fetch_response
 from penstock.protocol.error_codes import ErrorCode
-from penstock.protocol.fetch import FetchAnswer, encode_fetch_response, make_tuple
+from penstock.protocol.fetch import FetchAnswer, make_tuple
 from penstock.protocol.fetch_slices import fetch_answer_slices
 
 _NO_ERROR = ErrorCode.NONE
@@ -69,7 +70,7 @@ class FetchReply:
             is_full = not self._is_incremental
             reads = [read for read in reads if _has_news(read, session) or is_full]
         hints = None
-        if self._version >= HINT_VERSION and any(read.error for read in reads):
+        if self._version >= HINT_VERSION and [read for read in reads if read.error is not None]:
             hints = LeaderHints(
                 self._broker.metadata,
                 topics_by_key(self._broker, self._version >= TOPIC_ID_VERSION),

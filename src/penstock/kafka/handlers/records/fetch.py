@@ -35,8 +35,8 @@ from penstock.kafka.fetch.session import SessionPartition
 from penstock.kafka.request import Reply
 from penstock.kafka.session_epochs import INITIAL_EPOCH
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.compiled import parse_fetch_request
 from penstock.protocol.error_codes import ErrorCode
-from penstock.protocol.fetch import parse_fetch_request
 from penstock.protocol.header import RequestHeader
 
 KEY = ApiKey.FETCH
