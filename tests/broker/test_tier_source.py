@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from harness.log_world import ALL, make_batch, partition_number
-from penstock.base.ids import LeaderEpoch, Offset, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from penstock.broker.tier.source import NEVER, TierSource
 from penstock.record.batch import read_header
 from penstock.storage.errors import ReadFailed
@@ -45,7 +45,11 @@ class Broker:
         self.topic = topic
         self.partitions = SimpleNamespace(by_id={KEY.topic_id: topic})
         image = SimpleNamespace(configs=configs)
-        self.metadata = SimpleNamespace(topics_by_id={KEY.topic_id: image})
+        self.give_ups: dict[TopicId, int] = {}
+        self.metadata = SimpleNamespace(
+            topics_by_id={KEY.topic_id: image},
+            configuration=SimpleNamespace(give_ups=self.give_ups),
+        )
         self.is_deleted = True
         self.leftovers = SimpleNamespace(is_deleted=lambda _: self.is_deleted)
         self.news = 0
@@ -240,6 +244,39 @@ def test_a_topic_that_is_switched_off_has_nothing_in_the_tier_and_the_copier_hea
     assert source.is_wanted
     assert KEY in source.partitions()
     assert source.own(KEY).is_emptied
+
+
+def test_what_was_given_up_before_the_topic_was_on_again_is_told_until_the_tier_knows(
+    broker: Broker,
+) -> None:
+    broker.stored(KEY, 0, 5)
+    source = broker.looked()
+    assert source.own(KEY).give_ups == 0
+    before = broker.news
+    broker.give_ups[KEY.topic_id] = 2
+    broker.run(source.look())
+    assert broker.news > before
+    assert source.own(KEY).give_ups == 2
+    assert broker.metadata_of_tier is not None
+    manifest = Manifest()
+    manifest.apply(EventGroup(Kind.GIVE_UP, KEY, give_ups=2))
+    for one in broker.log.partitions:
+        broker.metadata_of_tier.restore(one, manifest)
+    told = broker.news
+    broker.run(source.look())
+    assert broker.news == told
+
+
+def test_a_topic_that_seems_to_be_off_is_not_emptied_where_give_ups_are_counted(
+    broker: Broker,
+) -> None:
+    """It may be on again since, and its master may have freed disks of what it copied then."""
+    broker.stored(KEY, 0, 5)
+    source = broker.looked()
+    broker.give_ups[KEY.topic_id] = 1
+    broker.set_configs({"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+    assert not source.own(KEY).is_emptied
+    assert source.own(KEY).give_ups == 1
 
 
 def test_what_comes_into_the_tier_anew_begins_no_earlier_than_the_log(broker: Broker) -> None:

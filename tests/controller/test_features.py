@@ -45,6 +45,7 @@ from penstock.controller.metadata.token_records import (
 )
 from penstock.quotas.entities import QuotaKind, QuotaPart
 from tests.controller.cluster import Cluster
+from tests.controller.giving_up import A_TOPIC, may_follow, of_give_ups
 from tests.controller.reassigning import of_reassignments
 
 _LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
@@ -409,6 +410,7 @@ _kept = st.one_of(
     ),
     st.builds(DelegationTokenRemoved, token_id=_names),
     of_reassignments,
+    of_give_ups,
     st.builds(
         lambda kind, key, more: r.CarriedRecord(
             kind=kind,
@@ -438,7 +440,7 @@ _kept = st.one_of(
 def test_a_snapshot_gives_the_image_again_at_each_level(records: list[r.MetadataRecord]) -> None:
     image, entries = ClusterImage(), []
     newest = r.FeatureLevelChanged(feature=METADATA, level=_NEWEST, epoch=1)
-    for record in [newest, *records]:
+    for record in [newest, *A_TOPIC, *records]:
         if level_of(record) > image.metadata_level or _is_contradiction(image, record):
             continue
         entries.append(encode_records([record], image.metadata_level))
@@ -475,7 +477,7 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
         case DelegationTokenChanged() | DelegationTokenRemoved():
             return _is_contradicting_token(image, record)
         case _:
-            return False
+            return not may_follow(image, record)
 
 
 def _is_contradicting_token(

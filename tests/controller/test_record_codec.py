@@ -31,6 +31,7 @@ from penstock.controller.metadata.declare import Shape, since
 from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
+from penstock.controller.metadata.tier_records import CopiesGivenUp
 from penstock.controller.metadata.token_records import (
     DelegationTokenChanged,
     DelegationTokenRemoved,
@@ -165,6 +166,7 @@ _ALL: list[r.MetadataRecord] = [
     DelegationTokenRemoved(token_id="t"),
     ReassignmentChanged(key="3", target=as_brokers(4, 1), before=as_brokers(1, 2)),
     cr.removal_of(r.RecordKind.REASSIGNMENT_CHANGED, "3"),
+    CopiesGivenUp(topic_id=_ID, count=3),
     r.CarriedRecord(kind=0x8001, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
     r.CarriedRecord(kind=0xFFFF, version=1, key="k", body=b'{"key":"k"}', is_removal=True),
 ]

@@ -110,3 +110,24 @@ def test_a_store_that_is_given_up_is_emptied_and_may_come_back(
     assert offset_at(node, EARLIEST_LOCAL) > local_start
     assert offset_at(node, EARLIEST) == local_start
     assert numbers_read(node) == numbers(local_start, count)
+
+
+def test_what_was_given_up_stays_so_when_the_store_is_wanted_again_at_once(
+    store: Directory, node: NodeProcess
+) -> None:
+    """The store still has all of it by then."""
+    count = len(produce(node, TOPIC, 0, COUNT))
+    until(partial(is_freed, node, count), node)
+    local_start = offset_at(node, EARLIEST_LOCAL)
+    before = set(store.objects())
+    alter(node, remote_storage_enable="false", remote_log_delete_on_disable="true")
+    alter(node, remote_storage_enable="true")
+    assert offset_at(node, EARLIEST) == local_start
+    until(lambda: not before & set(store.objects()), node)
+    assert numbers_read(node) == numbers(local_start, count)
+    count += len(produce(node, TOPIC, count, COUNT))
+    until(partial(is_freed, node, count), node)
+    node.kill()
+    node.start()
+    until(lambda: offset_now(node, EARLIEST) == local_start, node)
+    assert numbers_read(node) == numbers(local_start, count)

@@ -42,12 +42,13 @@ class Log:
         self.epochs: tuple[tuple[int, int], ...] = ((1, 0),)
         self.keys: Sequence[TopicPartition] = (ONE,)
         self.is_emptied = False
+        self.give_ups = 0
 
     def partitions(self) -> Sequence[TopicPartition]:
         return self.keys
 
     def own(self, topic_partition: TopicPartition) -> OwnLog:
-        return OwnLog(self.epochs, self.start, self.end, self.is_emptied)
+        return OwnLog(self.epochs, self.start, self.end, self.is_emptied, self.give_ups)
 
     def plans(self, ends: Mapping[TopicPartition, int], count_max: int) -> Sequence[Plan]:
         if not self.keys:

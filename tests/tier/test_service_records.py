@@ -71,11 +71,12 @@ def test_a_key_tells_what_it_is_about() -> None:
     assert r.decode_key(r.object_key(9)) == r.OfObject(9)
     assert r.decode_key(r.partition_key(one)) == r.OfPartition(one)
     assert r.decode_key(r.run_key(one, 12)) == r.OfRun(one, 12)
+    assert r.decode_key(r.give_ups_key(one)) == r.OfGiveUps(one)
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x00", b"\x00\x05", b"\x00\x00x", b"\x00\x01\x00", r.object_key(1) + b"x"],
+    [b"", b"\x00", b"\x00\x05", b"\x00\x06", b"\x00\x00x", b"\x00\x01\x00", r.object_key(1) + b"x"],
 )
 def test_a_key_that_is_none_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedRecord):
@@ -92,6 +93,7 @@ def _values() -> list[tuple[str, bytes]]:
         ("object", r.encode_object(ObjectRow(name, r.STATES[1], 100))),
         ("bounds", r.encode_bounds(r.Bounds(1, 2, 3))),
         ("run", r.encode_run(Run(name, entry, ((3, 5),), 9))),
+        ("give ups", r.encode_give_ups(2**40)),
     ]
 
 
@@ -105,6 +107,8 @@ def _decode(kind: str, value: bytes) -> object:
             return r.decode_object(CLUSTER, 9, value)
         case "bounds":
             return r.decode_bounds(value)
+        case "give ups":
+            return r.decode_give_ups(value)
         case _:
             return r.decode_run(CLUSTER, value)
 
@@ -140,3 +144,9 @@ def test_numbers_of_states_answers_and_reasons_that_nobody_knows_are_told() -> N
     run, count_at = values["run"], len(values["run"]) - 16
     with pytest.raises(MalformedRecord):
         r.decode_run(CLUSTER, run[:count_at] + (-1).to_bytes(4, signed=True) + run[count_at + 4 :])
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_give_ups_that_never_were_are_refused(count: int) -> None:
+    with pytest.raises(MalformedRecord):
+        r.decode_give_ups(r.encode_give_ups(count))

@@ -101,9 +101,24 @@ class TierSource:
         return image is not None and is_copied(image.configs)
 
     def _is_emptied(self, key: TopicPartition) -> bool:
-        """Whether the tier is to have nothing of a partition, and its topic stays."""
+        """Whether the tier is to have nothing of a partition, and its topic stays.
+
+        Where give-ups are counted, they alone say so: a topic that this node takes to be off may
+        have been on again since, and what was copied then may be in the store alone.
+        """
         image = self._broker.metadata.topics_by_id.get(key.topic_id)
-        return image is not None and is_deleted_from_store(image.configs)
+        if image is None or self._give_ups(key):
+            return False
+        return is_deleted_from_store(image.configs)
+
+    def _give_ups(self, key: TopicPartition) -> int:
+        """Return how often copies of a partition were given up."""
+        return self._broker.metadata.configuration.give_ups.get(key.topic_id, 0)
+
+    def _is_older(self, key: TopicPartition) -> bool:
+        """Whether all that the tier has of a partition was given up."""
+        metadata = self._metadata()
+        return metadata is not None and metadata.manifest(key).give_ups < self._give_ups(key)
 
     def _copied_before(self) -> list[TopicPartition]:
         """Return the partitions of which the tier has something."""
@@ -123,7 +138,7 @@ class TierSource:
                 epochs = await self._epochs_of(partition)
                 self._begun[key] = Begun(tuple(epochs), log_end)
                 self.on_news()
-            if self._is_emptied(key):
+            if self._is_emptied(key) or self._is_older(key):
                 self.on_news()
         self._note_starts()
 
@@ -176,7 +191,7 @@ class TierSource:
         if end > begun.log_end and not is_newest:
             epochs = (*epochs, (int(self._leader_epoch), begun.log_end))
         start, is_emptied = self._log_start(topic_partition), self._is_emptied(topic_partition)
-        return OwnLog(epochs, start, end, is_emptied)
+        return OwnLog(epochs, start, end, is_emptied, self._give_ups(topic_partition))
 
     def _log_start(self, key: TopicPartition) -> int:
         """Return what the tier needs nothing below of, durably."""

@@ -23,8 +23,10 @@ from penstock.controller.errors import (
 )
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES
+from penstock.controller.metadata.levels import GIVE_UPS_LEVEL
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
-from penstock.controller.topic_config.local import check_local
+from penstock.controller.metadata.tier_records import CopiesGivenUp
+from penstock.controller.topic_config.local import REMOTE, check_local
 from penstock.controller.topic_config.table import (
     check_override,
     find_key,
@@ -72,7 +74,7 @@ def _alter(
     unclean = unclean_by_set(image, wanted, topic.partitions.set_ids)
     take_facts(wanted, unclean, has_tier=context.config.tiered_topics)
     check_local(topic.configs, wanted, resolve(wanted, image.defaults))
-    return _changes(topic, wanted)
+    return [*_changes(topic, wanted), *_give_up(image, topic, wanted)]
 
 
 def _find_topic(image: ClusterImage, resource: ResourceEdits) -> TopicImage:
@@ -118,3 +120,14 @@ def _changes(topic: TopicImage, wanted: Mapping[str, str]) -> list[MetadataRecor
         for key in sorted({*topic.configs, *wanted})
         if topic.configs.get(key) != wanted.get(key)
     ]
+
+
+def _give_up(
+    image: ClusterImage, topic: TopicImage, wanted: Mapping[str, str]
+) -> list[MetadataRecord]:
+    """Return the record after which no copy of a topic counts that was made before."""
+    is_switched_off = topic.configs.get(REMOTE) == "true" != wanted.get(REMOTE)
+    if not is_switched_off or image.metadata_level < GIVE_UPS_LEVEL:
+        return []
+    count = image.configuration.give_ups.get(topic.topic_id, 0) + 1
+    return [CopiesGivenUp(topic_id=topic.topic_id, count=count)]

@@ -17,6 +17,7 @@ from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclRe
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
+from penstock.controller.metadata.tier_records import CopiesGivenUp
 from penstock.controller.metadata.token_records import (
     DelegationTokenChanged,
     DelegationTokenRemoved,
@@ -162,5 +163,6 @@ ConfigurationRecord = (
     | DelegationTokenChanged
     | DelegationTokenRemoved
     | ReassignmentChanged
+    | CopiesGivenUp
     | CarriedRecord
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from penstock.access.rules import Rule
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
     AclAdded,
@@ -17,7 +17,7 @@ from penstock.controller.metadata.config_records import (
     ScramMechanism,
 )
 from penstock.controller.metadata.kinds import ResourceType
-from penstock.controller.metadata.levels import TOKENS_LEVEL
+from penstock.controller.metadata.levels import GIVE_UPS_LEVEL, TOKENS_LEVEL
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.quotas.entities import QuotaEntity
@@ -41,6 +41,8 @@ class Configuration:
     """Delegation tokens by id, those that are over until the active controller removes them."""
     reassignments: dict[ReplicaSetId, ReassignmentChanged] = field(default_factory=dict)
     """The replica sets whose members are to change."""
+    give_ups: dict[TopicId, int] = field(default_factory=dict)
+    """How often topics gave up what the object store had of them; 0 is left out."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 
@@ -53,6 +55,7 @@ class Configuration:
             (CONFIGURATION_LEVEL, self.acls, "ACLs"),
             (TOKENS_LEVEL, self.tokens, "delegation tokens"),
             (CONFIGURATION_LEVEL, self.reassignments, "replica sets whose members change"),
+            (GIVE_UPS_LEVEL, self.give_ups, "topics that gave up what the object store had"),
             (CONFIGURATION_LEVEL, self.carried, "records that a newer release wrote"),
         )
         return [f"{len(kept)} {what}" for needed, kept, what in counted if kept and needed > level]

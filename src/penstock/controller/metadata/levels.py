@@ -5,6 +5,7 @@
                                           groups and client metrics, quotas, SCRAM, ACLs, machines
                           level 3: levels of Kafka's features
                           level 4: delegation tokens
+                          level 5: how often topics gave their copies up
     transaction.version   level 1: a producer keeps its epoch from transaction to transaction
                           level 2: each transaction has an epoch of its own (KIP-890)
     group.version         level 1: consumer groups of KIP-848
@@ -47,6 +48,9 @@ FEATURES_LEVEL = 3
 TOKENS_LEVEL = 4
 """Lowest metadata level at which the log may contain delegation tokens."""
 
+GIVE_UPS_LEVEL = 5
+"""Lowest metadata level at which the log may say that a topic gave up its copies."""
+
 _BITS = 16
 
 
@@ -68,7 +72,7 @@ class LevelRange(NamedTuple):
         return f"{self.lowest} to {self.highest}" if self.lowest != self.highest else f"{self[0]}"
 
 
-METADATA_LEVELS = LevelRange(FIRST_LEVEL, 4)
+METADATA_LEVELS = LevelRange(FIRST_LEVEL, GIVE_UPS_LEVEL)
 """What this release reads and writes."""
 
 SUPPORTED = {

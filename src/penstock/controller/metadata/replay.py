@@ -84,6 +84,7 @@ def _topic_deleted(image: ClusterImage, record: r.TopicDeleted, touched: Touched
     del image.topics_by_id[topic.topic_id]
     del image.topics_by_name[topic.name]
     del image.names_by_metric[metric_name(topic.name)]
+    image.configuration.give_ups.pop(topic.topic_id, None)
     for set_id, gone in Counter(topic.partitions.set_ids).items():
         count = image.partition_counts[set_id]
         invariant(count >= gone, "a set hosts what is deleted from it", set_id=set_id)

@@ -18,6 +18,7 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES, RecordKind, ResourceType
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
+from penstock.controller.metadata.tier_records import CopiesGivenUp
 from penstock.controller.metadata.touched import Touched
 
 V = TypeVar("V")
@@ -144,6 +145,14 @@ def _reassignment_changed(image: ClusterImage, record: ReassignmentChanged, _: T
     image.configuration.reassignments[record.replica_set_id] = record
 
 
+def _copies_given_up(image: ClusterImage, record: CopiesGivenUp, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    invariant(record.topic_id in image.topics_by_id, "the topic is there", id=record.topic_id)
+    before = image.configuration.give_ups.get(record.topic_id, 0)
+    invariant(record.count > before, "a count of give-ups rises", before=before, to=record.count)
+    image.configuration.give_ups[record.topic_id] = record.count
+
+
 def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
     if image.metadata_level == FIRST_LEVEL:
         raise UnsupportedMetadata(
@@ -186,5 +195,6 @@ REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] 
     t.DelegationTokenChanged: _token_changed,
     t.DelegationTokenRemoved: _token_removed,
     ReassignmentChanged: _reassignment_changed,
+    CopiesGivenUp: _copies_given_up,
     r.CarriedRecord: _carried,
 }

@@ -7,6 +7,7 @@ from penstock.controller.metadata import records as r
 from penstock.controller.metadata.config_records import ClientQuotaChanged
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.tier_records import CopiesGivenUp
 
 
 def feature_records(image: ClusterImage) -> list[r.MetadataRecord]:
@@ -34,4 +35,8 @@ def configuration_records(image: ClusterImage) -> list[r.MetadataRecord]:
     found += [one for _, one in sorted(kept.acls.items())]
     found += [one for _, one in sorted(kept.tokens.items())]
     found += [one for _, one in sorted(kept.reassignments.items())]
+    found += [
+        CopiesGivenUp(topic_id=topic_id, count=count)
+        for topic_id, count in sorted(kept.give_ups.items())
+    ]
     return [*found, *kept.carried.values()]

@@ -163,12 +163,15 @@ class TierMasterships:
     def manifest(self, member: ReplicaSetMember, key: TopicPartition) -> Manifest | None:
         """Return what the tier has of a partition that is led here, as no failover can undo it.
 
-        None: it is not known (yet), or nothing of the set is copied.
+        None: it is not known (yet), or nothing of the set is copied. What was given up is not in
+        it, though it may be in the store, and in the metadata, for a while.
         """
         known = self._by_set.get(member.replica_set_id)
         if known is None or known.copier is None or not known.copier.is_open:
             return None
-        return known.copier.manifests.get(key)
+        found = known.copier.manifests.get(key)
+        give_ups = self._broker.metadata.configuration.give_ups.get(key.topic_id, 0)
+        return Manifest() if found is not None and found.give_ups < give_ups else found
 
     def standing(self, member: ReplicaSetMember) -> CopyStanding | None:
         """As in TierView."""

@@ -24,6 +24,8 @@ class OwnLog(NamedTuple):
     the confirm position says nothing of that: it may be older right after an election."""
     is_emptied: bool = False
     """Whether the tier is to have nothing of it, and begins anew if that changes."""
+    give_ups: int = 0
+    """How often its copies were given up, as far as this master knows: older ones go."""
 
 
 def agreed_end(tier: Snapshot, own: OwnLog) -> int:

@@ -206,15 +206,22 @@ class Copier:
     def _emptied(self) -> list[EventGroup]:
         """Return the events that take from the tier what it is to have nothing of any more.
 
-        From the end on, so that what is copied later may begin wherever the log does then.
+        From the end on, so that what is copied later may begin wherever the log does then. A
+        manifest with more give-ups than this master knows of is newer than what it knows.
         """
-        cuts, left = [], EVENT_RUNS_MAX
+        events, left = [], EVENT_RUNS_MAX
         for key, manifest in self.manifests.items():
-            if manifest.runs and left and self._log.own(key).is_emptied:
+            own = self._log.own(key)
+            is_older = manifest.give_ups < own.give_ups
+            is_emptied = own.is_emptied and manifest.give_ups == own.give_ups
+            if manifest.runs and left and (is_older or is_emptied):
                 last = manifest.runs[-left:]
-                cuts.append(EventGroup(Kind.CUT, key, offset=last[0].first_offset))
+                events.append(EventGroup(Kind.CUT, key, offset=last[0].first_offset))
                 left -= len(last)
-        return cuts
+            elif is_older and left:
+                events.append(EventGroup(Kind.GIVE_UP, key, give_ups=own.give_ups))
+                left -= 1
+        return events
 
     def _deletes(self) -> list[EventGroup]:
         """Return the events that take from the tier what is below the log start."""

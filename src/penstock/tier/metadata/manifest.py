@@ -4,6 +4,7 @@
     DELETE    a new start: runs that end at or below it go
     REPLACE   the same range as some runs have, rewritten: these stand in their place
     CUT       a new end: what is at or above it goes; a run that goes on beyond it is shortened
+    GIVE_UP   of an empty one: it begins anew, since its topic gave up all that was copied before
 
 Events of a partition are numbered without a gap. Whoever applies the same events has the same
 manifest: the metadata's state machine, a master, a reader.
@@ -49,6 +50,7 @@ class Kind(IntEnum):
     DELETE = 2
     REPLACE = 3
     CUT = 4
+    GIVE_UP = 5
 
 
 class EventGroup(NamedTuple):
@@ -60,6 +62,8 @@ class EventGroup(NamedTuple):
     """Of a copy and of a replacement, in the order of offsets."""
     offset: int = -1
     """Of a delete the new start, inclusive; of a cut the new end, exclusive."""
+    give_ups: int = 0
+    """How often the topic has given up its copies, with this time."""
 
 
 class Snapshot(NamedTuple):
@@ -69,6 +73,8 @@ class Snapshot(NamedTuple):
     start_offset: int = 0
     end_offset: int = 0
     runs: tuple[Run, ...] = ()
+    give_ups: int = 0
+    """How often the topic had given up its copies when the first of these runs was made."""
 
 
 class Manifest:
@@ -77,6 +83,7 @@ class Manifest:
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         given = Snapshot() if snapshot is None else snapshot
         self.last_event_id, self.start_offset, self.end_offset = given[:3]
+        self.give_ups = given.give_ups
         self._runs = list(given.runs)
         self._starts = [run.first_offset for run in given.runs]
 
@@ -89,13 +96,14 @@ class Manifest:
         """Return another one that is the same now."""
         other = Manifest()
         other.last_event_id, other.start_offset = self.last_event_id, self.start_offset
-        other.end_offset = self.end_offset
+        other.end_offset, other.give_ups = self.end_offset, self.give_ups
         other._runs, other._starts = self._runs.copy(), self._starts.copy()
         return other
 
     def snapshot(self) -> Snapshot:
         """Return what it is now."""
-        return Snapshot(self.last_event_id, self.start_offset, self.end_offset, tuple(self._runs))
+        bounds = self.last_event_id, self.start_offset, self.end_offset
+        return Snapshot(*bounds, tuple(self._runs), self.give_ups)
 
     def run_at(self, offset: int) -> Run | None:
         """Return the run whose range has `offset`; None: the tier does not have it."""
@@ -125,6 +133,11 @@ class Manifest:
                 return problem or self._problem_of_place(group)
             case Kind.DELETE | Kind.CUT:
                 return None if group.offset >= 0 and not group.runs else "no offset, or runs"
+            case Kind.GIVE_UP:
+                if self._runs or group.runs:
+                    return "what is given up has runs"
+                is_later = group.give_ups > self.give_ups
+                return None if is_later else f"it was given up {self.give_ups} times already"
 
     def _problem_of_place(self, group: EventGroup) -> str | None:
         first, end = group.runs[0].first_offset, group.runs[-1].end_offset
@@ -165,6 +178,10 @@ class Manifest:
                 return self._replaced(group.runs)
             case Kind.CUT:
                 return self._cut(group.offset)
+            case Kind.GIVE_UP:
+                self.start_offset = self.end_offset = 0
+                self.give_ups = group.give_ups
+                return []
 
     def _copied(self, runs: Sequence[Run]) -> list[Run]:
         if not self._runs:

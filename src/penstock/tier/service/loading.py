@@ -30,7 +30,16 @@ TOGETHER = 100
 class TierLoader(PlainLoader):
     """As Loader; `metadata` is empty, and is what comes to have what the records say."""
 
-    __slots__ = ("_bounds", "_counters", "_metadata", "_rows", "_runs", "_tenures", "_unreadable")
+    __slots__ = (
+        "_bounds",
+        "_counters",
+        "_give_ups",
+        "_metadata",
+        "_rows",
+        "_runs",
+        "_tenures",
+        "_unreadable",
+    )
 
     def __init__(self, metadata: TierMetadata, unread: UnreadRecords) -> None:
         super().__init__(unread)
@@ -41,6 +50,7 @@ class TierLoader(PlainLoader):
         self._rows: dict[int, ObjectRow] = {}
         self._bounds: dict[TopicPartition, r.Bounds] = {}
         self._runs: dict[TopicPartition, dict[int, Run]] = {}
+        self._give_ups: dict[TopicPartition, int] = {}
 
     def load(self, record: UnreadRecord) -> None:
         """As in Loader."""
@@ -73,6 +83,8 @@ class TierLoader(PlainLoader):
                 self._bounds[one] = r.decode_bounds(value)
             case r.OfRun(one, first):
                 self._runs.setdefault(one, {})[first] = r.decode_run(cluster_id, value)
+            case r.OfGiveUps(one):
+                self._give_ups[one] = r.decode_give_ups(value)
 
     def _remove(self, what: r.Key) -> None:
         match what:
@@ -86,6 +98,8 @@ class TierLoader(PlainLoader):
                 self._bounds.pop(one, None)
             case r.OfRun(one, first):
                 self._runs.get(one, {}).pop(first, None)
+            case r.OfGiveUps(one):
+                self._give_ups.pop(one, None)
 
     def make(self) -> Generator[int, None, TierTable]:
         """As in Loader."""
@@ -110,7 +124,7 @@ class TierLoader(PlainLoader):
         for before, after in pairwise(runs):
             end, first = before.end_offset, after.first_offset
             invariant(end == first, "runs with a gap between them", partition=one, end=end)
-        return Manifest(Snapshot(*bounds, tuple(runs)))
+        return Manifest(Snapshot(*bounds, tuple(runs), self._give_ups.get(one, 0)))
 
     def discard(self) -> Steps:
         """As in Loader."""

@@ -10,6 +10,7 @@
             partition i32
     4       as 3, first      set i32, leader epoch i32, object id i64, end i64, the extent's entry
             offset i64       112 (extent-file.md), epochs: count i32, each i32 and i64
+    5       as 3             how often its copies were given up i64; none: never
 
     answers of 1: 0 none, 1 ids (first i64, count i32), 2 committed, 3 refused (reason i8)
 
@@ -73,6 +74,7 @@ _PARTITION_KEY = struct.Struct(">h16si")
 _PARTITION = struct.Struct(">hqqq")
 _RUN_KEY = struct.Struct(">h16siq")
 _RUN = struct.Struct(">h")
+_GIVE_UPS = struct.Struct(">hq")
 
 
 class UnknownVersion(MalformedRecord):
@@ -87,6 +89,7 @@ class Kind(IntEnum):
     OBJECT = 2
     PARTITION = 3
     RUN = 4
+    GIVE_UPS = 5
 
 
 class OfCounters(NamedTuple):
@@ -118,7 +121,13 @@ class OfRun(NamedTuple):
     first_offset: int
 
 
-Key = OfCounters | OfTenure | OfObject | OfPartition | OfRun
+class OfGiveUps(NamedTuple):
+    """The key of how often the copies of a partition were given up."""
+
+    topic_partition: TopicPartition
+
+
+Key = OfCounters | OfTenure | OfObject | OfPartition | OfRun | OfGiveUps
 
 
 class Counters(NamedTuple):
@@ -159,6 +168,11 @@ def run_key(one: TopicPartition, first_offset: int) -> bytes:
     return _RUN_KEY.pack(Kind.RUN, *one, first_offset)
 
 
+def give_ups_key(one: TopicPartition) -> bytes:
+    """Return the key of how often the copies of a partition were given up."""
+    return _PARTITION_KEY.pack(Kind.GIVE_UPS, *one)
+
+
 def decode_key(key: bytes) -> Key:
     """Return what a key is about. Raises MalformedRecord: this release does not know it."""
     try:
@@ -175,6 +189,8 @@ def decode_key(key: bytes) -> Key:
             case Kind.RUN:
                 _, topic_id, partition, first = _RUN_KEY.unpack(key)
                 return OfRun(TopicPartition(topic_id, partition), first)
+            case Kind.GIVE_UPS:
+                return OfGiveUps(TopicPartition(*_PARTITION_KEY.unpack(key)[1:]))
     except (ValueError, struct.error) as error:
         raise MalformedRecord(f"no key of the tier: {error}") from error
 
@@ -222,6 +238,11 @@ def encode_bounds(bounds: Bounds) -> bytes:
 def encode_run(run: Run) -> bytes:
     """Return the value of a run."""
     return _RUN.pack(VERSION) + run_bytes.encode_run(run)
+
+
+def encode_give_ups(count: int) -> bytes:
+    """Return the value of how often copies were given up."""
+    return _GIVE_UPS.pack(VERSION, count)
 
 
 def decode_counters(value: bytes) -> Counters:
@@ -280,6 +301,15 @@ def decode_run(cluster_id: bytes, value: bytes) -> Run:
         return run_bytes.decode_run(cluster_id, value[_RUN.size :])
     except ValueError as error:
         raise MalformedRecord(str(error)) from error
+
+
+def decode_give_ups(value: bytes) -> int:
+    """Return how often copies were given up."""
+    reader = Reader(value)
+    (count,) = _head(_GIVE_UPS, reader)
+    if count <= 0:
+        raise MalformedRecord(f"copies that were given up {count} times")
+    return _last(reader, count)
 
 
 def _head(layout: struct.Struct, reader: Reader) -> Sequence[int]:

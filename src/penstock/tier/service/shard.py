@@ -17,6 +17,7 @@ from penstock.tier.service.loading import TOGETHER, TierLoader
 from penstock.tier.service.table import (
     TierTable,
     counters_record,
+    give_ups_records,
     object_records,
     partition_record,
     run_record,
@@ -67,7 +68,8 @@ class TierShard:
             rows = metadata.objects.rows
             yield object_records(rows, [one for one in ids[at : at + TOGETHER] if one in rows])
         for one in metadata.partitions():
-            yield [partition_record(one, metadata.manifest(one))]
+            manifest = metadata.manifest(one)
+            yield [partition_record(one, manifest), *give_ups_records(one, manifest)]
             firsts = [run.first_offset for run in metadata.manifest(one).runs]
             for at in range(0, len(firsts), TOGETHER):
                 runs = _present(metadata.manifest(one), firsts[at : at + TOGETHER])

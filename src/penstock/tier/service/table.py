@@ -116,6 +116,8 @@ def changed_records(metadata: TierMetadata, before: Before) -> list[JournalRecor
     for one, was in before.manifests.items():
         manifest = metadata.manifest(one)
         found.append(partition_record(one, manifest))
+        if manifest.give_ups != (0 if was is None else was.give_ups):
+            found += give_ups_records(one, manifest)
         found += _changed_runs(one, () if was is None else was.runs, manifest.runs)
     return found
 
@@ -159,6 +161,13 @@ def partition_record(one: TopicPartition, manifest: Manifest) -> JournalRecord:
     """Return the record of a partition but for its runs."""
     bounds = r.Bounds(manifest.last_event_id, manifest.start_offset, manifest.end_offset)
     return r.partition_key(one), r.encode_bounds(bounds)
+
+
+def give_ups_records(one: TopicPartition, manifest: Manifest) -> list[JournalRecord]:
+    """Return the record of how often a partition's copies were given up; none: never."""
+    if not manifest.give_ups:
+        return []
+    return [(r.give_ups_key(one), r.encode_give_ups(manifest.give_ups))]
 
 
 def run_record(one: TopicPartition, run: Run) -> JournalRecord:
