@@ -1,6 +1,7 @@
 """Sets of one member that acknowledge from the page cache: their process may be killed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,13 @@ def test_a_process_that_is_killed_takes_nothing_and_leaves_no_transaction_open(
     monkeypatch.setattr(Duties, "put_off", counted)
     assert found(BROKERS_DIE, seeds=2) == []
     assert sum(put_off) > 20, "markers come behind the answer"
+
+
+@pytest.mark.usefixtures("planted")
+def test_who_pops_comes_back_to_a_set_whose_only_member_was_away() -> None:
+    """A route that is told meanwhile is without the set, and nothing fails by it."""
+    shape = replace(SHAPE, transactors=0, movers=0, remoting=1)
+    assert first_findings(shape, (kill(1_500, "b1", 2_500),), 1) == []
 
 
 def test_markers_that_are_put_off_and_never_written_are_found(planted: MonkeyPatch) -> None:

@@ -76,6 +76,23 @@ def test_a_push_of_something_else_has_it_ask_and_push_at_once(instance: Instance
         instance.get(1)
 
 
+def test_leave_to_ask_at_once_ends_with_a_push_that_is_taken(instance: Instance) -> None:
+    with pytest.raises(UnknownSubscription):
+        push(instance, 0, number=instance.asked.subscription_id ^ 1)
+    push(instance, INTERVAL_MS)
+    with pytest.raises(EarlyRequest):
+        instance.get(INTERVAL_MS + 1)
+    instance.get(2 * INTERVAL_MS)
+
+
+def test_leave_to_ask_at_once_outlasts_a_push_that_is_too_early(instance: Instance) -> None:
+    with pytest.raises(UnknownSubscription):
+        push(instance, 0, number=instance.asked.subscription_id ^ 1)
+    with pytest.raises(EarlyRequest):
+        push(instance, 1)
+    instance.get(2)
+
+
 def test_pushes_of_something_else_are_no_way_around_the_interval(instance: Instance) -> None:
     push(instance, 0)
     with pytest.raises(EarlyRequest):

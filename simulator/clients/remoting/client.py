@@ -68,6 +68,16 @@ class RemotingClient:
             self._routes[topic] = _route_of(msgspec.json.decode(answer.body))
         return self._routes[topic]
 
+    def look_again(self, topic: str, queues: int) -> None:
+        """Forget a route that lacks some of a topic's queues.
+
+        Sets whose members are all gone are left out of routes. They come back, and nothing that
+        fails would tell: stock clients look for routes every 30 s.
+        """
+        known = self._routes.get(topic)
+        if known is not None and len(known.queues) < queues:
+            del self._routes[topic]
+
     async def any_queue(self, topic: str) -> Queue:
         """Return one of a topic's queues. Raises LinkFailed."""
         return self.random.choice((await self.route(topic)).queues)

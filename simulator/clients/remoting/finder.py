@@ -2,7 +2,7 @@
 
     it is acknowledged, and no master of the topic's sets has it    wrong
     another message is told                                        wrong
-    busy, behind, no master, no answer                             says nothing
+    busy, behind, no master, no answer, a set without members      says nothing
 
 A query names its replica set, so an answer is that of the set's master.
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.message import decode_messages
+from simulator.clients.feeder import PARTITIONS
 from simulator.clients.remoting.client import RemotingClient, place_of, value_of
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import pause
@@ -50,11 +51,13 @@ class Finder(RemotingClient):
 
     async def _find(self, one: Sent) -> None:
         """Ask the masters of all sets; it is to be with one, if all have answered."""
-        brokers = sorted({queue.broker for queue in (await self.route(self.topic)).queues})
+        self.look_again(self.topic, PARTITIONS)
+        queues = (await self.route(self.topic)).queues
+        brokers = sorted({queue.broker for queue in queues})
         fields = {"topic": self.topic, "key": f"ID-{one.value}", "maxNum": 32}
         fields |= {"beginTimestamp": 0, "endTimestamp": ALWAYS, "_UNIQUE_KEY_QUERY": "true"}
         places: list[Place | None] = []
-        is_certain = True
+        is_certain = len(queues) == PARTITIONS
         for broker in brokers:
             answer = await self.ask(self.topic, broker, RequestCode.QUERY_MESSAGE, fields)
             is_certain &= answer.code in {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND}

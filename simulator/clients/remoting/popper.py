@@ -19,6 +19,7 @@ from penstock.remoting.pop.receipts import Receipt, write_receipt
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.message import decode_messages
+from simulator.clients.feeder import PARTITIONS
 from simulator.clients.remoting.client import RemotingClient, place_of, value_of
 from simulator.clients.wire import ANSWER_SECONDS, LinkFailed
 from simulator.clients.world import now_ns, pause
@@ -66,6 +67,7 @@ class Popper(RemotingClient):
         self.hang_up()
 
     async def _turn(self) -> None:
+        self.look_again(self.topic, PARTITIONS)
         broker = (await self.any_queue(self.topic)).broker
         if self.random.random() < BEATS_SHARE:
             await self._beat(broker)

@@ -52,7 +52,8 @@ class Instance:
     """Whether it has asked since its last push. A flag, as both may be in one millisecond."""
     has_ended: bool = False
     may_ask: bool = False
-    """Whether an error has told it to ask, before the interval is over."""
+    """Whether an error has told it to ask, before the interval is over, and nothing was taken
+    since."""
 
     def get(self, now_ms: int) -> None:
         """Note that it asks. Raises EarlyRequest."""
@@ -74,8 +75,8 @@ class Instance:
             self.pushed_ms = now_ms
         elif not is_last:
             raise EarlyRequest(self.asked.interval_ms)
-        if subscription_id != self.asked.subscription_id:
-            self.may_ask = True
+        self.may_ask = is_other = subscription_id != self.asked.subscription_id
+        if is_other:
             raise UnknownSubscription
 
     def is_idle(self, now_ms: int) -> bool:
