@@ -134,7 +134,8 @@ class _DurableLog:
             self.state = HardState()
         if inode is None or len(inode.durable) == self._position:
             return
-        view = memoryview(bytes(inode.durable[self._position :]))
+        # Not copied: behind the last frame the file is prepared far ahead, and read all the time.
+        view = memoryview(inode.durable)[self._position :]
         at = 0
         if self._position == 0:
             head = read_head(view)
