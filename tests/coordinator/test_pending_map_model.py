@@ -1,5 +1,6 @@
 """A map with transactions is, after anything, what a reading of its journal makes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ PRODUCERS = (ProducerId(1), ProducerId(2))
 class Entry(NamedTuple):
     """One of the journal; `is_commit` is None if it is no marker, `producer` if it is plain."""
 
-    changes: dict[str, int | None]
+    changes: Mapping[str, int | None]
     producer: ProducerId | None = None
     is_commit: bool | None = None
 

@@ -1,6 +1,7 @@
 """A group whose partition moves away leaves nothing behind that is due later."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -8,32 +9,32 @@ from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import DELAY_MS, GROUP, World, only
 
 
-def join_twice(world: World) -> list[object]:
+def join_twice(world: World) -> list[Any]:
     return [world.join(client=name) for name in ("a", "b")]
 
 
-def wait_for_the_assignment(world: World) -> list[object]:
+def wait_for_the_assignment(world: World) -> list[Any]:
     leader, follower = world.joined(2)
     world.journal.is_prompt = False
     return [world.sync(follower.member_id, 1), world.sync(leader.member_id, 1, {})]
 
 
-def be_stable(world: World) -> list[object]:
+def be_stable(world: World) -> list[Any]:
     world.stable(2)
     return []
 
 
-def have_not_synced(world: World) -> list[object]:
+def have_not_synced(world: World) -> list[Any]:
     world.joined(2)
     return []
 
 
-def rebalance(world: World) -> list[object]:
+def rebalance(world: World) -> list[Any]:
     world.stable(2)
     return [world.join(client="new")]
 
 
-def hand_out_ids(world: World) -> list[object]:
+def hand_out_ids(world: World) -> list[Any]:
     for name in ("a", "b"):
         assert only(world.join(client=name, id_required=True)).member_id
     return []
@@ -45,13 +46,13 @@ def hand_out_ids(world: World) -> list[object]:
         join_twice, wait_for_the_assignment, be_stable, have_not_synced, rebalance, hand_out_ids,
     ],
 )  # fmt: skip
-def test_nothing_is_due_and_nobody_waits(situation: Callable[[World], list[object]]) -> None:
+def test_nothing_is_due_and_nobody_waits(situation: Callable[[World], list[Any]]) -> None:
     world = World()
     parked = situation(world)
     world.coordinator.runtime.unload(world.coordinator.partition_of(GROUP))
     assert not [key for key in world.coordinator._context.deadlines._due if key.group_id]
     assert not world.coordinator._context.newcomers
-    assert [only(answers).error for answers in parked] == [ErrorCode.NOT_COORDINATOR] * len(parked)  # type: ignore[arg-type]
+    assert [only(answers).error for answers in parked] == [ErrorCode.NOT_COORDINATOR] * len(parked)
 
 
 @pytest.mark.parametrize("instance", [None, "one"])
