@@ -16,6 +16,7 @@ from penstock.access.sasl import SaslServer, SaslState, SaslUsers
 from penstock.base.errors import ConfigError
 from tests.access.provider import message
 from tests.access.test_authoriser import TOPIC, Op, Question, ask, authoriser
+from tests.access.test_bearer import never
 from tests.access.test_call_signatures import ALICE, DATE, good, header
 from tests.access.test_filters import EXACT
 
@@ -39,9 +40,7 @@ def bearer(length: int) -> SaslServer:
     def check(token: str) -> Bearer:
         return Bearer("alice", len(token))
 
-    users = SaslUsers(
-        mechanisms=("OAUTHBEARER",), keys=lambda *_: None, new_nonce=lambda: "", bearer=check
-    )
+    users = SaslUsers(mechanisms=("OAUTHBEARER",), keys=never, new_nonce=lambda: "", bearer=check)
     made = SaslServer(users)
     assert made.choose("OAUTHBEARER")
     sent = message("x" * (length - len(message(""))))

@@ -151,7 +151,9 @@ def test_this_process_was_asleep_for_a_timeout_from_the_end_of_a_long_pause(
     steps: list[tuple[bool, int]],
 ) -> None:
     pauses = OwnPauses(TIMEOUT_MS)
-    now_ms, ticks, ends = 0, [], []
+    now_ms = 0
+    ticks: list[int] = []
+    ends: list[int] = []
     for is_tick, ms in steps:
         now_ms += ms
         if is_tick:

@@ -21,8 +21,8 @@ def entities(draw: st.DrawFn) -> QuotaEntity:
 
 @st.composite
 def components(draw: st.DrawFn) -> list[Component]:
-    found = []
-    for kind in draw(st.just([]) | KINDS):
+    found: list[Component] = []
+    for kind in draw(st.just(list[str]()) | KINDS):
         match = draw(st.sampled_from(Match))
         found.append(Component(kind, match, draw(NAMES) if match is Match.EXACT else None))
     return draw(st.permutations(found))
