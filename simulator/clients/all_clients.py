@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.topic_config.local import REMOTE
@@ -34,7 +34,7 @@ from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, apart_settings, now_ns, open_any, pause
 from simulator.clients.zombie import Zombie
-from simulator.history import History, Partition, Report, Rules, Send, judge
+from simulator.history import Deletion, History, Partition, Report, Rules, Send, judge
 from simulator.history.administration import AdminHistory
 from simulator.history.controllers import ControllerModel
 from simulator.history.linearizability import Recorder, Verdict, check_linearizable
@@ -60,6 +60,10 @@ class Clients:
         self.world = ClientWorld(brokers=brokers, partitions=shape.partitions, apart=apart)
         self.lanes: list[Lane | Zombie | Sequences | StockProducer] = []
         self.churn: Churn | None = None
+        self.given_up: Sequence[Deletion] = ()
+        """What operators had the object store give up of the history's topic."""
+        self.switched_keys: Sequence[str] = ()
+        """Settings of that topic that operators change."""
         self.inquirer: Inquirer | None = None
         self.sequences: Sequences | None = None
         self.groups = Groups(simulation, shape, self.world)
@@ -256,7 +260,11 @@ class Clients:
             inspector = Inspector(
                 world=self.world,
                 random=self._simulation.random("inspector"),
-                settings={one["name"]: one["value"] for one in self._settings()},
+                settings={
+                    one["name"]: one["value"]
+                    for one in self._settings()
+                    if one["name"] not in self.switched_keys
+                },
             )
             self._start("inspector", [inspector.run()])
             reader = SessionReader(
@@ -417,7 +425,7 @@ class Clients:
             polls=self.world.polls,
             commits=[*self.groups.commits(), *moved],
             owned=self.groups.owned(),
-            deletions=self.churn.deletions if self.churn else (),
+            deletions=[*(self.churn.deletions if self.churn else ()), *self.given_up],
         )
         return judge(history, rules)
 

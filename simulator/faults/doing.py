@@ -18,6 +18,7 @@ from simulator.faults.disk_faults import DiskFaults
 from simulator.faults.newer_records import NewerRecords
 from simulator.faults.operators import Operators
 from simulator.faults.store_faults import StoreFaults
+from simulator.faults.store_switches import StoreSwitches
 from simulator.faults.upkeep import Upkeep
 from simulator.faults.voter_faults import VoterFaults
 from simulator.faults.weather import Effect, Pair, pairs
@@ -43,6 +44,7 @@ class Faults:
         self._voters = VoterFaults(cluster, draw)
         self.newer = NewerRecords(cluster)
         self._store = StoreFaults(cluster, draw)
+        self.switches = StoreSwitches(cluster)
         self.operators = Operators(cluster, draw)
         self.upkeep = Upkeep(cluster)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
@@ -61,6 +63,7 @@ class Faults:
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **self._store.kinds(),
+            **self.switches.kinds(),
             **self.operators.kinds(),
             **self.upkeep.kinds(),
             FaultKind.DOWNGRADE: self._downgrade,

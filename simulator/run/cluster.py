@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import ReplicaSetId, TopicPartition
 from penstock.controller.commands.command import Command, SetAckPolicy
 from penstock.controller.errors import MetadataError, RefusedCommand
 from penstock.controller.metadata.image import NO_MASTER, ClusterImage
@@ -78,6 +78,11 @@ class SimCluster:
         """Return what the broker that has applied most knows of the cluster."""
         newest = max(self.nodes(), key=_applied_index, default=None)
         return None if newest is None else newest.image
+
+    def give_ups(self, key: TopicPartition) -> int:
+        """Return how often the copies of a partition were given up, by the newest image."""
+        image = self.newest_image()
+        return 0 if image is None else image.configuration.give_ups.get(key.topic_id, 0)
 
     def set_ids(self) -> list[int]:
         """Return the ids of all replica sets, in order."""

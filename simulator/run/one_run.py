@@ -40,6 +40,7 @@ from simulator.clients.remoting.cast import RemotingCast
 from simulator.clients.shares.sharers import LOCK_MS
 from simulator.clients.world import now_ns
 from simulator.faults.doing import Faults, Heal
+from simulator.faults.store_switches import switched_keys
 from simulator.history import LOSSES
 from simulator.history.remoting.events import Clock
 from simulator.kernel.loop import BoundExceeded, Deadlock
@@ -71,7 +72,7 @@ IN_STEP_SECONDS = 5.0
 """After an operator's wish on a sound cluster."""
 WISH_SECONDS = 0.3
 NOT_WISHED = frozenset({FaultKind.CHANGE_VOTERS, FaultKind.SPREAD, FaultKind.TRIAL}).union(
-    {FaultKind.LEVEL}
+    {FaultKind.LEVEL, FaultKind.GIVE_UP, FaultKind.NO_COPIES}
 )
 WISHES = tuple(one for one in OPERATIONS if one not in NOT_WISHED)
 SCHEDULE_SECONDS = 0.002
@@ -178,6 +179,9 @@ class Run:
         self.pages = Pages(lambda: simulation.now_s, self.invariants.tell)
         self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
         self.faults = Faults(self.cluster, simulation.random("faults"))
+        self.clients.given_up = self.faults.switches.given_up
+        self.clients.switched_keys = switched_keys(plan)
+        self.tier.give_ups = self.cluster.give_ups
         self._lives = Lives()
         for server in self.cluster.servers.values():
             server.on_started = self._on_started

@@ -98,6 +98,11 @@ class FaultKind(StrEnum):
     """The way of `targets` to the object store is slow or fails, by `amount` (store_faults.py)."""
     OBJECT_FLIP = "object-flip"
     """One bit of an object in the store turns over, and back when it is over."""
+    GIVE_UP = "give-up"
+    """An operator has the history's topic copied no more, and gives up what the object store has;
+    it is copied again when it is over."""
+    NO_COPIES = "no-copies"
+    """An operator has nothing new of the history's topic copied until it is over."""
     STATUS = "status"
     """An operator asks how the cluster is."""
     SETTING = "setting"
@@ -125,6 +130,8 @@ OPERATIONS = (
     FaultKind.SPREAD,
     FaultKind.TRIAL,
     FaultKind.LEVEL,
+    FaultKind.GIVE_UP,
+    FaultKind.NO_COPIES,
 )
 """What an operator asks for. They are in plans, and are not counted as faults."""
 

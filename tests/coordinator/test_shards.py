@@ -324,7 +324,7 @@ class SharesKind(Kind):
 
 
 class TierKind(Kind):
-    """One set's metadata: fences, objects of two partitions, copies, deletes, cuts, sweeps."""
+    """One set's metadata: fences, objects of two partitions, copies, what takes them away."""
 
     runs_ahead = True
 
@@ -334,15 +334,17 @@ class TierKind(Kind):
 
     def change(self, number: int) -> None:
         self.clerk.clock.now_ms += number
-        match number % 6:
+        match number % 7:
             case 0:
-                self.clerk.fence(number % 7)
+                self.clerk.fence(number % 11)
             case 1:
                 self.clerk.reserve(number % 3 + 1)
             case 2 | 3:
                 self.clerk.copy(number % 2, number % 4 + 1)
             case 4:
                 self.clerk.shorten(number % 2, from_end=number % 8 == 0, count=number % 3 + 1)
+            case 5:
+                self.clerk.give_up(number % 2)
             case _:
                 self.clerk.clock.now_ms += 300
                 self.clerk.sweep()

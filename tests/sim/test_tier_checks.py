@@ -158,6 +158,33 @@ def test_a_cut_of_what_was_confirmed_is_wrong(told: Told) -> None:
     assert "it cuts what was confirmed, from offset 2 on" in told.one_finding()
 
 
+def give_up(told: Told, after: int, count: int) -> None:
+    """Say that the tier counts so many give-ups from this event on."""
+    event = Expected(after, EventGroup(Kind.GIVE_UP, KEY, give_ups=count))
+    told.promises.committed(Commit(FIRST, after + 1, (), (event,)))
+
+
+def cut(told: Told, after: int, offset: int = 0) -> None:
+    event = Expected(after, EventGroup(Kind.CUT, KEY, (), offset))
+    told.promises.committed(Commit(FIRST, after + 1, (), (event,)))
+
+
+def test_what_a_topic_has_given_up_may_be_cut_once(told: Told) -> None:
+    told.promises.give_ups = lambda _: 1
+    told.commit(told.put(1, 0, 3), 0)
+    cut(told, 1)
+    give_up(told, 2, 1)
+    told.commit(told.put(2, 1, 4), 3)
+    assert told.found == []
+    cut(told, 4)
+    assert "it cuts what was confirmed, from offset 0 on" in told.one_finding()
+
+
+def test_a_give_up_that_no_image_tells_of_is_wrong(told: Told) -> None:
+    give_up(told, 0, 1)
+    assert "1 give-ups, and the image says 0" in told.one_finding()
+
+
 @pytest.mark.parametrize("end_offset", [2, 4])
 def test_a_run_that_says_another_end_than_its_batches_have_is_wrong(
     told: Told, end_offset: int

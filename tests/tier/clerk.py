@@ -89,6 +89,18 @@ class Clerk:
         event = self._expected(EventGroup(kind, one, offset=offset))
         self.ask(Commit(held[0], held[1], (), (event,)))
 
+    def give_up(self, which: int) -> None:
+        """Take from the tier what is left, or else count that its topic has given up its copies."""
+        held, one = self._tenure(), KEYS[which]
+        if held is None:
+            return
+        manifest = self.metadata.manifest(one)
+        if manifest.runs:
+            group = EventGroup(Kind.CUT, one, offset=manifest.runs[0].first_offset)
+        else:
+            group = EventGroup(Kind.GIVE_UP, one, give_ups=manifest.give_ups + 1)
+        self.ask(Commit(held[0], held[1], (), (self._expected(group),)))
+
     def sweep(self) -> None:
         """Say that all is deleted that is due now."""
         found: list[Due] = []

@@ -7,6 +7,7 @@ import pytest
 from penstock.tier.copies import copier
 from penstock.tier.metadata.commands import Commit, Reserve
 from penstock.tier.metadata.manifest import EventGroup, Kind, Manifest
+from tests.extents.files import key
 from tests.tier.objects import manifest_of
 from tests.tier.test_copier import ONE, Log, Round
 from tests.tier.test_manifest import runs
@@ -65,6 +66,18 @@ def test_many_runs_go_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyPatch
         left.append(len(one.ranges()))
     assert left == [3, 1, 0]
     assert one.metadata.manifest(ONE).give_ups == 1
+
+
+def test_many_partitions_are_given_up_a_bounded_number_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copier, "EVENT_RUNS_MAX", 2)
+    log = Log(5)
+    log.keys, log.give_ups = [key(1, number) for number in range(5)], 1
+    one = Round(log)
+    one.open()
+    assert [len(next_events(one)) for _ in range(3)] == [2, 2, 1]
+    assert isinstance(one.ask(), Reserve)
 
 
 @pytest.mark.parametrize("events", range(3))

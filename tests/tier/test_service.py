@@ -209,6 +209,32 @@ def test_what_is_loaded_goes_on_with_its_deadlines(desk: Desk) -> None:
     assert [one.name.object_id for one in after.due() or ()] == [2, 1]  # type: ignore[union-attr]
 
 
+def test_give_ups_are_loaded_and_rewritten_as_they_were_counted(desk: Desk) -> None:
+    desk.with_a_copy()
+    for _ in range(3):
+        desk.clerk.give_up(0)
+    desk.clerk.reserve()
+    desk.clerk.copy(0, 4)
+    desk.journal.confirm()
+    manifest = desk.clerk.metadata.manifest(KEYS[0])
+    assert (manifest.give_ups, manifest.end_offset) == (2, 4)
+    after = Desk(desk.journal)
+    assert everything_of(after.clerk.metadata) == everything_of(desk.clerk.metadata)
+    rows = [row for step in after.clerk.coordinator._shard.live_records(0) for row in step]
+    assert (r.give_ups_key(KEYS[0]), r.encode_give_ups(2)) in rows
+    assert r.give_ups_key(KEYS[1]) not in [row[0] for row in rows]
+
+
+def test_a_give_up_that_the_log_refuses_has_not_been(desk: Desk) -> None:
+    desk.clerk.fence(1)
+    desk.clerk.give_up(0)
+    desk.journal.confirm()
+    desk.journal.refuses = Unwritten.TOO_FEW_IN_STEP
+    desk.clerk.give_up(0)
+    assert desk.clerk.answers[-1] is Unwritten.TOO_FEW_IN_STEP
+    assert desk.clerk.metadata.manifest(KEYS[0]).give_ups == 1
+
+
 def test_time_does_not_go_back_with_another_master(desk: Desk) -> None:
     desk.clerk.clock.now_ms += 50
     desk.clerk.fence(1)

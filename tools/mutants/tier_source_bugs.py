@@ -36,7 +36,7 @@ MUTANTS = (
           (SOURCE, "planned[0] == ends and self._are_wanted(planned[1]):", "planned[0] == ends:"),
           kind=Kind.STALE, near=SOURCES),
     plant("tier-keeps-what-is-given-up", AREA, "a topic that is switched off keeps what it has in the store",
-          (SOURCE, "return image is not None and is_deleted_from_store(image.configs)", "return False"),
+          (SOURCE, "return is_deleted_from_store(image.configs)", "return False"),
           kind=Kind.CLEARED, near=SOURCES),
     plant("tier-begins-below-the-log", AREA, "what was given up comes back when copying begins anew",
           (SOURCE, "begins[key] = max(ends[key], start)", "begins[key] = ends[key]"),

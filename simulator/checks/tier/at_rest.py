@@ -3,7 +3,8 @@
     each set      its master has the metadata loaded; all that may be copied is copied
                   every object that has a row is live: whoever leads looks after the others
     the store     has the objects of these rows, and no others: no orphan outlives its time
-    a topic       that was deleted has no run, and so no object
+    a topic       that was deleted has no run, and so no object; one that gave its copies up is
+                  counted as often in the metadata as in the image
     the log       has what was copied, offset by offset, from its start on; the tier may begin
                   later, since each member deletes by itself (ADR 0030)
 
@@ -86,6 +87,9 @@ class TierAtRest:
             manifest = metadata.manifest(key)
             if manifest.runs and key.topic_id not in image.topics_by_id:
                 yield f"{text_of(key)} was deleted, and has {len(manifest.runs)} runs"
+            count = image.configuration.give_ups.get(key.topic_id, 0)
+            if key.topic_id in image.topics_by_id and manifest.give_ups != count:
+                yield f"{text_of(key)} was given up, and the tier counts {manifest.give_ups}"
         for key in self._waiting(metadata, member, image):
             yield f"{text_of(key)} is not copied beyond {metadata.manifest(key).end_offset}"
         for row in metadata.objects.rows.values():

@@ -6,7 +6,7 @@
     commit answered     its objects are in the store, whole, under names of this very tenure
                         its runs follow what was there, and have what the log has (contents.py)
                         no later tenure has read the partition before: its master is not deposed
-                        nothing is ever cut: what is confirmed stays in the log
+                        nothing is cut but what its topic has given up: the newest image says so
                         a replacement has the same batches, and tells of the same transactions
 
 Answers count, since no failover undoes what was answered (ADR 0121). An answer may be heard late:
@@ -59,6 +59,8 @@ class TierPromises:
 
     def __init__(self, store: SharedStore, found: Callable[[str], None]) -> None:
         self.contents = TierContents(store)
+        self.give_ups: Callable[[TopicPartition], int] = lambda _: 0
+        """How often the copies of a partition were given up, as the newest image says."""
         self.masterships: dict[int, TierMasterships] = {}
         """By the number of the process."""
         self.told: dict[TopicPartition, Told] = {}
@@ -167,8 +169,7 @@ class TierPromises:
         for later, first in told.first_reads.items():
             if later > tenure and event > first:
                 self._found(f"{where}: it counts, and {later} has begun behind event {first}")
-        if group.kind is Kind.CUT:
-            self._found(f"{where}: it cuts what was confirmed, from offset {group.offset} on")
+        self._giving_up(told, expected, where)
         for run in group.runs:
             if run.name[1:3] != tenure[:2]:
                 self._found(f"{where}: it names {run.name}")
@@ -186,6 +187,15 @@ class TierPromises:
             for text in self.contents.replaced(gone, group.runs):
                 self._found(f"{where}: {text}")
         self._one_manifest(told, key, manifest.snapshot())
+
+    def _giving_up(self, told: Told, expected: Expected, where: str) -> None:
+        """Look whether what was confirmed is cut only where its topic has given it up."""
+        group, count = expected.group, self.give_ups(expected.group.topic_partition)
+        before = told.snapshots.get(expected.last_event_id, Snapshot())
+        if group.kind is Kind.CUT and before.give_ups >= count:
+            self._found(f"{where}: it cuts what was confirmed, from offset {group.offset} on")
+        if group.kind is Kind.GIVE_UP and group.give_ups > count:
+            self._found(f"{where}: {group.give_ups} give-ups, and the image says {count}")
 
     def _one_manifest(self, told: Told, key: TopicPartition, snapshot: Snapshot) -> None:
         event = snapshot.last_event_id

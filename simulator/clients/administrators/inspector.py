@@ -51,7 +51,7 @@ class Inspector:
     world: ClientWorld
     random: Random
     settings: Mapping[str, str]
-    """That the history's topic was made with."""
+    """That the history's topic was made with, and that nobody changes."""
 
     async def run(self) -> None:
         """Go on until the run is over."""
