@@ -64,34 +64,34 @@ def test_all_promises_are_kept_while_masters_die_and_equal_seeds_give_equal_trac
 
 
 def test_a_task_that_is_yet_to_be_given_up_and_counts_as_free_is_found(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
     def only_assigned(current: Current | None) -> Iterator[tuple[bytes, frozenset[int]]]:
         yield from () if current is None else current.assigned.items()
 
-    monkeypatch.setattr(holders, "held", only_assigned)
-    monkeypatch.setattr(draft, "held", only_assigned)
+    planted.setattr(holders, "held", only_assigned)
+    planted.setattr(draft, "held", only_assigned)
     assert any("works on it" in one for one in found(STREAMS))
 
 
-def test_tasks_without_copies_are_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(assignor, "_give_standby", lambda *_: iter(()))
+def test_tasks_without_copies_are_found(planted: MonkeyPatch) -> None:
+    planted.setattr(assignor, "_give_standby", lambda *_: iter(()))
     assert any("nobody keeps a copy" in one for one in found(STREAMS))
 
 
 def test_a_group_that_forgets_who_reads_what_when_it_is_upgraded_is_found(
-    monkeypatch: MonkeyPatch,
+    planted: MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Claims, "claim", lambda *_: None)
+    planted.setattr(Claims, "claim", lambda *_: None)
     assert any("committed after" in one for one in found(MIXED))
 
 
-def test_aborted_records_that_are_handed_out_are_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(batches._Aborted, "has", lambda *_: False)
+def test_aborted_records_that_are_handed_out_are_found(planted: MonkeyPatch) -> None:
+    planted.setattr(batches._Aborted, "has", lambda *_: False)
     assert any("was aborted" in one for one in found(SHARED))
 
 
-def test_shares_that_stay_where_they_are_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_shares_that_stay_where_they_are_are_found(planted: MonkeyPatch) -> None:
     right = CalledShareMasters.change
 
     async def unmoved(
@@ -101,16 +101,16 @@ def test_shares_that_stay_where_they_are_are_found(monkeypatch: MonkeyPatch) -> 
             return {SharePlace(one.topic_id, one.partition): ErrorCode.NONE for one in changes}
         return await right(self, group, kind, changes, CoordinatorEpoch(epoch))
 
-    monkeypatch.setattr(CalledShareMasters, "change", unmoved)
+    planted.setattr(CalledShareMasters, "change", unmoved)
     assert any("shares of kept-" in one for one in found(SHARED))
 
 
-def test_a_marker_that_is_answered_and_not_written_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(write_txn_markers, "_begin", lambda *_: ErrorCode.NONE)
+def test_a_marker_that_is_answered_and_not_written_is_found(planted: MonkeyPatch) -> None:
+    planted.setattr(write_txn_markers, "_begin", lambda *_: ErrorCode.NONE)
     assert any("open after its marker" in one for one in found(WRITTEN))
 
 
-def test_pages_that_leave_a_partition_out_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_pages_that_leave_a_partition_out_are_found(planted: MonkeyPatch) -> None:
     right = _Page.add
 
     def skipping(self: _Page, name: str, start: int) -> bool:
@@ -119,5 +119,5 @@ def test_pages_that_leave_a_partition_out_are_found(monkeypatch: MonkeyPatch) ->
             self.next_cursor["partition_index"] += 1  # type: ignore[operator]
         return has_more
 
-    monkeypatch.setattr(_Page, "add", skipping)
+    planted.setattr(_Page, "add", skipping)
     assert any("pages of history" in one for one in found(INSPECTED))

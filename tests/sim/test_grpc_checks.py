@@ -37,19 +37,19 @@ def test_promises_are_kept_while_masters_die_and_equal_seeds_give_equal_traces()
     assert one.digest == other.digest
 
 
-def test_what_is_acknowledged_and_given_back_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_what_is_acknowledged_and_given_back_is_found(planted: MonkeyPatch) -> None:
     def told(broker: Any, said: Any, *rest: Any) -> None:
         said = said._replace(what=Say.RELEASE) if said.what is Say.ACCEPT else said
         tell_shares(broker, said, *rest)
 
-    monkeypatch.setattr("penstock.grpc.methods.ack_message.tell_shares", told)
+    planted.setattr("penstock.grpc.methods.ack_message.tell_shares", told)
     assert is_found("comes again")
 
 
-def test_what_is_forwarded_and_lost_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_what_is_forwarded_and_lost_is_found(planted: MonkeyPatch) -> None:
     def accepted(call: Any, claim: Any, what: Say, *rest: Any) -> None:
         say(call, claim, Say.ACCEPT if what is Say.REJECT else what, *rest)
 
-    monkeypatch.setattr("penstock.grpc.methods.change_invisible.say", accepted)
-    monkeypatch.setattr(consumer, "WEIGHTS", (4, 4, 0, 0, 0, 4, 0))
+    planted.setattr("penstock.grpc.methods.change_invisible.say", accepted)
+    planted.setattr(consumer, "WEIGHTS", (4, 4, 0, 0, 0, 4, 0))
     assert is_found("is no dead letter")

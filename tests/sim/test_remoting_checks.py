@@ -41,68 +41,68 @@ def test_promises_are_kept_while_masters_die_and_equal_seeds_give_equal_traces()
     assert one.digest == other.digest
 
 
-def test_what_is_acknowledged_and_given_back_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_what_is_acknowledged_and_given_back_is_found(planted: MonkeyPatch) -> None:
     def told(broker: Any, said: Any, *rest: Any) -> None:
         said = said._replace(what=Say.RELEASE) if said.what is Say.ACCEPT else said
         tell_shares(broker, said, *rest)
 
-    monkeypatch.setattr("penstock.remoting.handlers.acks.tell_shares", told)
+    planted.setattr("penstock.remoting.handlers.acks.tell_shares", told)
     assert is_found("comes again")
 
 
-def test_two_decisions_that_both_hold_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_two_decisions_that_both_hold_are_found(planted: MonkeyPatch) -> None:
     verdict = state.OpenHalves.verdict
 
     def same(halves: Any, *named: Any) -> state.Verdict:
         found = verdict(halves, *named)
         return state.Verdict.SAME if found is state.Verdict.CONTRARY else found
 
-    monkeypatch.setattr(state.OpenHalves, "verdict", same)
-    monkeypatch.setattr(transactor, "WEIGHTS", (0, 0, 1, 8, 0))
-    monkeypatch.setattr(transactor, "AGAIN_SHARE", 1.0)
+    planted.setattr(state.OpenHalves, "verdict", same)
+    planted.setattr(transactor, "WEIGHTS", (0, 0, 1, 8, 0))
+    planted.setattr(transactor, "AGAIN_SHARE", 1.0)
     assert is_found("was committed and rolled back")
 
 
-def test_a_half_message_that_is_sent_at_once_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(send, "is_half", lambda *_: False)
+def test_a_half_message_that_is_sent_at_once_is_found(planted: MonkeyPatch) -> None:
+    planted.setattr(send, "is_half", lambda *_: False)
     assert is_found("nobody has committed it")
 
 
-def test_a_delay_that_is_over_too_early_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_a_delay_that_is_over_too_early_is_found(planted: MonkeyPatch) -> None:
     take = due.take_due
-    monkeypatch.setattr(
+    planted.setattr(
         "penstock.remoting.later.delivery.take_due",
         lambda data, first, now_ms: take(data, first, now_ms + 500),
     )
     assert is_found("ms early")
 
 
-def test_what_is_sent_back_and_lost_is_found(monkeypatch: MonkeyPatch) -> None:
+def test_what_is_sent_back_and_lost_is_found(planted: MonkeyPatch) -> None:
     def lost(context: Any, one: Any, done: Any) -> None:
         del context, one
         done(0)
 
-    monkeypatch.setattr(send_back, "resend", lost)
-    monkeypatch.setattr(puller, "RETURNED_SHARE", 0.3)
+    planted.setattr(send_back, "resend", lost)
+    planted.setattr(puller, "RETURNED_SHARE", 0.3)
     assert is_found("comes no more")
 
 
-def test_a_message_that_comes_once_too_often_is_found(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(
+def test_a_message_that_comes_once_too_often_is_found(planted: MonkeyPatch) -> None:
+    planted.setattr(
         "penstock.remoting.later.resending.retry_level",
         lambda failed: retry_level(failed._replace(times=failed.times - 1)),
     )
-    monkeypatch.setattr(puller, "RETURNED_SHARE", 0.3)
-    monkeypatch.setattr(puller, "GIVEN_UP_SHARE", 0.8)
+    planted.setattr(puller, "RETURNED_SHARE", 0.3)
+    planted.setattr(puller, "GIVEN_UP_SHARE", 0.8)
     assert is_found("nobody asked")
 
 
-def test_pops_that_are_not_counted_are_found(monkeypatch: MonkeyPatch) -> None:
+def test_pops_that_are_not_counted_are_found(planted: MonkeyPatch) -> None:
     divide = records.divided
 
     def counted(looked: Any, runs: Any, counts: Any) -> Any:
         return divide(looked, runs, [count + 4 for count in counts])
 
-    monkeypatch.setattr("penstock.remoting.pop.popping.divided", counted)
-    monkeypatch.setattr(popper, "VANISHES_SHARE", 0.0)
+    planted.setattr("penstock.remoting.pop.popping.divided", counted)
+    planted.setattr(popper, "VANISHES_SHARE", 0.0)
     assert is_found("at most")
