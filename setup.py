@@ -20,6 +20,8 @@ COMMIT_FILE = "penstock/_commit.txt"
 MODULES = (
     "audit/_counts",
     "compaction/_key_map",
+    "grpc/consuming/_acks",
+    "grpc/consuming/_delivered",
     "record/_batch",
     "record/_columns",
     "record/_encode",

@@ -8,8 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rocketmq.grpc_protocol import service_pb2 as service
 
-from penstock.grpc.consuming.delivered import TIME_MS_MAX, Told, encoded_messages
+from penstock.grpc.consuming.delivered import Told, encoded_messages
 from penstock.grpc.consuming.receipts import read_receipt, write_receipt
+from penstock.grpc.consuming.times import TIME_MS_MAX
+from penstock.record.read import DecodedRecord
 from penstock.remoting.errors import BadReceipt
 from penstock.remoting.mapping import Mapped
 from penstock.remoting.pop.popping import Part, Popped
@@ -38,7 +40,8 @@ KEY = ShareKey("rmq.pop.g", bytes(16), 3)
 def test_a_message_is_read_by_protobuf_as_it_was_meant(body, users, system, numbers) -> None:
     offset, born_ms, count, nonce, invisible_ms = numbers
     properties = {"KEYS": "a  b", "PGROUP": "hidden", **users, **system}
-    seen = Seen(offset, 5_007, Mapped(body, properties, 0, born_ms, Host(bytes(4), 80), 2))
+    mapped = Mapped(body, properties, 0, born_ms, Host(bytes(4), 80), 2)
+    seen = Seen(DecodedRecord(offset, 5_007, None, None, ()), mapped=mapped)
     hosted: Any = SimpleNamespace(partition=3)
     popped = Popped(Part(hosted, KEY, 3), nonce, [(seen, count)], 0)
     (data,) = encoded_messages(popped, Told("topic", "h:1", invisible_ms))

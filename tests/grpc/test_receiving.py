@@ -204,6 +204,36 @@ def test_one_entry_that_does_not_hold_takes_nothing_from_the_others(one, caller,
     assert one.receive(topic, 0).messages == []
 
 
+def test_one_message_of_a_hand_out_that_is_over_takes_nothing_from_the_others(
+    one, other, caller, topic
+) -> None:
+    send(caller, topic, "a", "b", "c", queue=1)
+    first, second, third = one.receive(topic).handles
+    assert one.change(topic, second, 0).status.code == OK
+    assert other.receive(topic).bodies == ["b"]
+    answer = one.ack(topic, first, second, third)
+    assert answer.status.code == definition.MULTIPLE_RESULTS
+    invalid = definition.INVALID_RECEIPT_HANDLE
+    assert [entry.status.code for entry in answer.entries] == [OK, invalid, OK]
+    assert [entry.receipt_handle for entry in answer.entries] == [first, second, third]
+    assert one.ack(topic, first, third).status.code == OK, "over already, which is no error"
+    assert one.receive(topic, 0).messages == []
+
+
+def test_each_acknowledged_message_is_told_and_counted(node, one, caller, topic) -> None:
+    send(caller, topic, "a", "b", queue=1)
+    handles = one.receive(topic).handles
+    counts = desk_of(node).pops.counts
+    begun = node.call(lambda: (counts["g", "acknowledged"], counts["g", "refused"]))
+    answer = one.ack(topic, *handles, handles[0])
+    assert answer.status.code == OK
+    told = [(entry.message_id, entry.receipt_handle) for entry in answer.entries]
+    assert told == [("id-0", handles[0]), ("id-1", handles[1]), ("id-2", handles[0])]
+    assert {entry.status.code for entry in answer.entries} == {OK}
+    ended = node.call(lambda: (counts["g", "acknowledged"], counts["g", "refused"]))
+    assert ended == (begun[0] + 3, begun[1])
+
+
 def test_a_receipt_of_another_group_topic_or_partition_is_none(one, caller, node, topic) -> None:
     node.submit(CreateTopics(topics=(NewTopic(name=f"{topic}-2", partition_count=PARTITIONS),)))
     others = Member(caller, "three@3", group="others")

@@ -141,6 +141,50 @@ def test_what_is_said_while_a_renewal_is_on_its_way_waits_for_its_number(
     assert node.call(lambda: len(renewals)) == 0
 
 
+def test_messages_of_one_hand_out_are_acknowledged_with_the_number_of_now(
+    node, one, other, caller, topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.grpc.consuming.renewing.AFTER_MS", 0)
+    send(caller, topic, "a", "b", "c", queue=1)
+    counts = desk_of(node).pops.counts
+    begun = counts["g", "renewed"]
+    with one.settled():
+        handles = one.receive(topic, auto_renew=True).handles
+        assert wait_until(lambda: counts["g", "renewed"] >= begun + 3, UNTIL_SECONDS)
+        assert one.ack(topic, *handles[:2]).status.code == OK
+        assert node.call(lambda: len(front_of(node).renewals)) == 1, "the third one"
+        assert one.ack(topic, handles[2]).status.code == OK
+        assert node.call(lambda: len(front_of(node).renewals)) == 0
+        assert other.receive(topic, 0).messages == []
+
+
+def test_the_number_of_now_is_told_of_all_or_of_none(node, one, caller, topic) -> None:
+    send(caller, topic, "a", "b", queue=1)
+    with one.settled():
+        assert len(one.receive(topic, auto_renew=True).messages) == 2
+        renewals = front_of(node).renewals
+
+        def asked() -> None:
+            (handed,) = renewals._handed.values()
+            key, nonce = handed.place
+            first, second = sorted(handed.offsets)
+            handed.nonce = nonce + 1
+            now = renewals.number_now
+            assert now(key, [first], nonce + 5) == nonce + 5, "of a hand-out that is not renewed"
+            assert now(key, [first, second + 1], nonce) is None
+            assert now(key, [first, first], nonce) is None
+            handed.waiting = []
+            assert now(key, [first, second], nonce) is None, "a renewal is on its way"
+            handed.waiting = None
+            assert handed.offsets == {first, second}, "nothing is changed"
+            assert now(key, [first], nonce) == nonce + 1
+            assert now(key, [first], nonce) is None, "it was said before"
+            assert now(key, [second], nonce) == nonce + 1
+            assert not len(renewals)
+
+        node.call(asked)
+
+
 @pytest.mark.parametrize(
     "method",
     [

@@ -3,6 +3,7 @@
 Source: RFC 9113, sections 8.2 and 8.3.
 """
 
+import re
 from typing import Final
 
 from penstock.http2.codes import ErrorCode
@@ -14,7 +15,8 @@ _PSEUDO: Final = _NEEDED | {b":authority"}
 _OF_CONNECTIONS: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
-_BAD: Final = (b"\0", b"\r", b"\n")
+_BAD: Final = re.compile(rb"[\0\r\n]").search
+_BAD_IN_NAME: Final = re.compile(rb"[\0\r\n A-Z]").search
 
 
 def check_request(headers: list[Header]) -> None:
@@ -29,14 +31,14 @@ def check_request(headers: list[Header]) -> None:
         else:
             is_behind = True
             _check(name, value)
-        if any(one in value for one in _BAD):
+        if _BAD(value):
             raise _malformed("a header with a line end")
     if not pseudo >= _NEEDED:
         raise _malformed("a request without method, scheme or path")
 
 
 def _check(name: bytes, value: bytes) -> None:
-    if not name or name != name.lower() or b" " in name or any(one in name for one in _BAD):
+    if not name or _BAD_IN_NAME(name):
         raise _malformed("a name of a header with a letter that is not permitted")
     if name in _OF_CONNECTIONS or (name == b"te" and value != b"trailers"):
         raise _malformed("a header that belongs to HTTP/1.1")

@@ -61,7 +61,7 @@ _HOST_CHARS_MAX: Final = 64
 """Of an address and a port. What is longer is none, and nothing that is remembered."""
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 _NAME_OF: Final = {header: name for name, header in HEADER_OF.items()} | {GROUP_HEADER: GROUP}
-_SYSTEM: Final = KEPT | NOT_KEPT | HEADER_OF.keys() | {GROUP}
+SYSTEM: Final = KEPT | NOT_KEPT | HEADER_OF.keys() | {GROUP}
 
 
 class Mapped(NamedTuple):
@@ -108,7 +108,7 @@ def to_message(record: Record, derived_id: str) -> Mapped:
     for name, value in record.headers:
         if name.startswith(PREFIX):
             _add_own(own, name, value)
-        elif value and name not in _SYSTEM:
+        elif value and name not in SYSTEM:
             _add_shown(users, name, value)
     host, flag, times, born = (own.pop(one, "") for one in _FIELDS)
     if record.key:
@@ -121,7 +121,7 @@ def to_message(record: Record, derived_id: str) -> Mapped:
         properties=_fitting([*own.items(), *users.items()]),
         flag=_int32(flag),
         born_ms=_time(born, record.timestamp_ms),
-        born_host=_host_of(host),
+        born_host=host_of(host),
         reconsume_times=max(_int32(times), 0),
     )
 
@@ -210,7 +210,8 @@ def _host_text(host: Host) -> str:
     return f"{ip_address(host.address)} {host.port}"
 
 
-def _host_of(text: str) -> Host:
+def host_of(text: str) -> Host:
+    """Return the host that a header tells; none where anyone has written something else there."""
     return _read_host(text) if 0 < len(text) <= _HOST_CHARS_MAX else NO_HOST
 
 

@@ -36,6 +36,11 @@ class TagFilter(NamedTuple):
         """Nearly nothing."""
         return 0
 
+    @property
+    def wants_all(self) -> bool:
+        """Whether no tag is asked for."""
+        return self.tags is None
+
     def judge(self) -> Judge:
         """Return what judges messages."""
         return _wanted if self.tags is None else self._judge
@@ -55,6 +60,11 @@ class SqlFilter(NamedTuple):
     def work(self) -> int:
         """About the microseconds of a message."""
         return self.compiled.get(self.text).work
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether each message is wanted: an expression is to be asked."""
+        return False
 
     def judge(self) -> Judge:
         """Return what judges messages."""

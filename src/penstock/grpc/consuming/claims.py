@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.coordinators.share_policies import share_group
-from penstock.grpc.consuming.receipts import read_receipt
+from penstock.grpc.consuming.receipts import Receipt, read_receipt
 from penstock.grpc.consuming.serving import serve
 from penstock.remoting.errors import BadReceipt
 from penstock.remoting.pop.receipts import nonce_of
@@ -40,7 +40,11 @@ class Claimed(NamedTuple):
 
 def claimed(topic: HostedTopic, group: str, handle: str) -> Claimed:
     """Return the message of a receipt. Raises BadReceipt, NotMaster and errors of partitions."""
-    receipt = read_receipt(handle)
+    return claim_of(topic, group, read_receipt(handle))
+
+
+def claim_of(topic: HostedTopic, group: str, receipt: Receipt) -> Claimed:
+    """Return the message of a receipt that is read. Raises as `claimed` does."""
     if receipt.partition >= len(topic.placed):
         raise BadReceipt("it is of a partition that the topic has not")
     hosted = topic.find(receipt.partition)

@@ -22,12 +22,17 @@ from hashlib import md5
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.grpc.consuming.compiled import usual_messages
 from penstock.grpc.consuming.receipts import write_receipt
+from penstock.grpc.consuming.times import TIME_MS_MAX
 from penstock.grpc.proto.messages import Resource
 from penstock.grpc.statuses import Encoding, MessageType
 from penstock.protobuf.codec import encode
 from penstock.protobuf.compiled import encode_fields
+from penstock.remoting.ids import topic_crc
+from penstock.remoting.mapping import host_of
 from penstock.remoting.pop.receipts import number_of
+from penstock.remoting.pop.records import Source
 from penstock.remoting.system_names import (
     DELIVER_MS,
     GROUP,
@@ -54,9 +59,6 @@ _TRANSACTION: Final = "__transactionId__"
 _DIGITS_MAX: Final = 18
 _KIND_NORMAL, _KIND_FIFO = int(MessageType.NORMAL), int(MessageType.FIFO)
 _KIND_DELAY, _KIND_TRANSACTION = int(MessageType.DELAY), int(MessageType.TRANSACTION)
-TIME_MS_MAX: Final = 253_402_300_799_999
-"""The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
-and a topic may permit Kafka's producers any time."""
 _MD5: Final = b"\x08\x02\x12\x20"
 """Before the 32 characters of a digest: its kind, and their length."""
 
@@ -81,11 +83,17 @@ def encoded_messages(popped: Popped, told: Told) -> list[bytes]:
     number = number_of(part.key, popped.nonce)
     same = _same(told, partition)
     topic = encode(Resource(name=told.topic))
-    answers = []
-    for seen, count in popped.messages:
-        receipt = write_receipt(partition, seen.offset, number)
-        message = _encoded(topic, seen, count, receipt, same)
-        answers.append(encode_fields([(2, message)]))
+    source = Source(part.key.topic_id, partition)
+    crc = topic_crc(source.topic_id)
+    made = usual_messages(popped.messages, topic, same, (partition, number), crc, _shown_host)
+    answers: list[bytes] = []
+    for (seen, count), usual in zip(popped.messages, made, strict=True):
+        answer = usual
+        if answer is None:
+            receipt = write_receipt(partition, seen.record.offset, number)
+            message = _encoded(topic, seen, source, count, receipt, same)
+            answer = encode_fields([(2, message)])
+        answers.append(answer)
     return answers
 
 
@@ -101,9 +109,10 @@ def _same(told: Told, partition: int) -> bytes:
     )
 
 
-def _encoded(topic: bytes, seen: Seen, count: int, receipt: bytes, same: bytes) -> bytes:
-    mapped = seen.message
-    assert mapped is not None, "it is wanted"
+def _encoded(  # noqa: PLR0917  what all have in common, and what one has
+    topic: bytes, seen: Seen, source: Source, count: int, receipt: bytes, same: bytes
+) -> bytes:
+    mapped = seen.message(source)
     properties = mapped.properties
     fields: list[Field] = [(1, topic)]
     for name, value in properties.items():
@@ -120,10 +129,10 @@ def _encoded(topic: bytes, seen: Seen, count: int, receipt: bytes, same: bytes) 
         (6, _kind(properties, until_ms)),
         (7, _time_of(min(mapped.born_ms, TIME_MS_MAX))),
         (8, _text_of(mapped.born_host)),
-        (9, _time_of(min(seen.timestamp_ms, TIME_MS_MAX))),
+        (9, _time_of(min(seen.record.timestamp_ms, TIME_MS_MAX))),
         (11, None if until_ms is None else _time_of(until_ms)),
         (12, receipt),
-        (14, seen.offset),
+        (14, seen.record.offset),
         (16, mapped.reconsume_times + count),
         (17, properties.get(GROUP)),
         (18, properties.get(_TRACE)),
@@ -150,6 +159,12 @@ def _time(text: str | None) -> int | None:
 @lru_cache(maxsize=1_024)
 def _text_of(host: Host) -> bytes:
     return f"{ip_address(host.address)}:{host.port}".encode()
+
+
+@lru_cache(maxsize=1_024)
+def _shown_host(header: bytes) -> bytes:
+    """Return what clients see of the host in a header, which is short."""
+    return _text_of(host_of(header.decode()))
 
 
 @lru_cache(maxsize=256)

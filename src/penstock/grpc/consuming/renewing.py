@@ -117,6 +117,23 @@ class Renewals:
             del self._handed[handed.place]
         use(handed.nonce)
 
+    def number_now(self, key: ShareKey, offsets: Sequence[int], nonce: int) -> int | None:
+        """Return the number that all these messages have by now, as `use` tells it for each.
+
+        None, and nothing is changed, where it has to be asked for each: a renewal is on its way, or
+        some of them are not of the hand-out, or were said before.
+        """
+        handed = self._handed.get((key, nonce))
+        if handed is None:
+            return nonce
+        said = set(offsets)
+        if handed.waiting is not None or not said <= handed.offsets or len(said) < len(offsets):
+            return None
+        handed.offsets -= said
+        if not handed.offsets:
+            del self._handed[handed.place]
+        return handed.nonce
+
     def look(self) -> None:
         """Renew what is due."""
         now_ms = self._now_ms()

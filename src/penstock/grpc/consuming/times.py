@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from penstock.grpc.proto.messages import Duration
 
 _NANOS_IN_MS: Final = 1_000_000
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last that a Timestamp may be, in the year 9999: clients refuse an answer with a later one,
+and a topic may permit Kafka's producers any time."""
 
 
 def ms_of(told: Duration) -> int:

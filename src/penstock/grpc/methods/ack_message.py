@@ -9,11 +9,13 @@ Source: RocketMQ's proxy `AckMessageActivity`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.grpc.call import Call, Method
-from penstock.grpc.consuming.claims import Claimed, claimed
+from penstock.grpc.consuming.claims import Claimed, claim_of, claimed
+from penstock.grpc.consuming.compiled import read_acks
+from penstock.grpc.consuming.receipts import Receipt
 from penstock.grpc.consuming.serving import serve
 from penstock.grpc.error_map import status_of
 from penstock.grpc.errors import Refused
@@ -21,6 +23,7 @@ from penstock.grpc.gate import group_name, popped_topic, topic_name
 from penstock.grpc.proto.messages import (
     AckMessageEntry,
     AckMessageRequest,
+    Resource,
     Status,
 )
 from penstock.grpc.statuses import Code
@@ -68,6 +71,11 @@ class _Acknowledging:
                 use = partial(self._use, place, claim)
                 front.attempts.said(claim.key, claim.nonce)
                 front.renewals.use(claim.key, claim.offset, claim.nonce, use)
+
+    def end_alike(self, answer: Answer) -> None:
+        """End with what the shares have said of all of them together."""
+        self._open = 1
+        self._answered(range(len(self._entries)), answer)
 
     def _use(self, place: int, claim: Claimed, nonce: int) -> None:
         _, said = self._of.setdefault(claim.key, (claim.hosted, []))
@@ -123,7 +131,53 @@ def encoded_outcomes(
     return encode_fields(fields)
 
 
+class _Usual(NamedTuple):
+    """A call about messages of one hand-out, read by compiled code."""
+
+    group: str
+    topic: str
+    partition: int
+    number: int
+    offsets: list[int]
+    answer: bytes
+    """What is told where all is acknowledged."""
+
+
+def _begin_usual(call: Call, usual: _Usual, message: bytes) -> bool:
+    """Acknowledge all with one claim; whether that could be done. Raises what is told."""
+    client = call.client
+    front, group = client.front, group_name(client, Resource(name=usual.group))
+    topic = popped_topic(client, group, topic_name(Resource(name=usual.topic)))
+    try:
+        claim = claim_of(topic, group, Receipt(usual.partition, usual.offsets[0], usual.number))
+    except PlatformError:
+        return False
+    nonce = front.renewals.number_now(claim.key, usual.offsets, claim.nonce)
+    if nonce is None:
+        return False
+    front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
+    front.attempts.said(claim.key, claim.nonce)
+
+    def answered(answer: Answer) -> None:
+        if answer.why_not is not None or Verdict.LAPSED in answer.verdicts:
+            entries = decode(AckMessageRequest, message).entries
+            _Acknowledging(call, group, entries).end_alike(answer)
+            return
+        front.desk.pops.note(group, "acknowledged", len(usual.offsets))
+        front.desk.pops.note(group, "refused", 0)
+        call.say_bytes(usual.answer)
+        call.end()
+
+    receipts = [(offset, nonce) for offset in usual.offsets]
+    said = Said(claim.hosted, claim.key, receipts, answered)
+    tell_shares(client.broker, said, partial(serve, call, "receipts"))
+    return True
+
+
 def _handle(call: Call, message: bytes) -> None:
+    usual = read_acks(message, _OK_BYTES)
+    if usual is not None and _begin_usual(call, _Usual(*usual), message):
+        return
     request = decode(AckMessageRequest, message)
     client = call.client
     group = group_name(client, request.group)

@@ -28,6 +28,10 @@ Judge = Callable[[Mapping[str, str]], Verdict]
 class MessageFilter(Protocol):
     """Which messages of a topic a consumer wants."""
 
+    @property
+    def wants_all(self) -> bool:
+        """Whether each message is wanted, so that none has to be judged."""
+
     def judge(self) -> Judge:
         """Return what judges messages in this turn of the loop; not to be kept."""
 

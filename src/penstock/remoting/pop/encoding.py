@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.remoting.ids import locator_of
+from penstock.remoting.pop.records import Source
 from penstock.remoting.wire.message import Host, Message, encode_message
 from penstock.remoting.wire.properties import write_consumed
 
@@ -18,20 +19,19 @@ if TYPE_CHECKING:
 
 def encoded(seen: Seen, deliveries: int, part: Part, host: Host) -> bytes:
     """Return a message as clients get it; its earlier deliveries count as attempts."""
-    mapped = seen.message
-    assert mapped is not None, "it is wanted"
+    mapped, record = seen.message(Source(part.key.topic_id, part.key.partition)), seen.record
     return encode_message(
         Message(
             topic=part.hosted.topic.name,
             queue_id=part.queue_id,
-            queue_offset=seen.offset,
+            queue_offset=record.offset,
             body=mapped.body,
             properties=write_consumed(mapped.properties),
-            locator=locator_of(part.hosted.partition, seen.offset),
+            locator=locator_of(part.hosted.partition, record.offset),
             flag=mapped.flag,
             born_ms=mapped.born_ms,
             born_host=mapped.born_host,
-            store_ms=seen.timestamp_ms,
+            store_ms=record.timestamp_ms,
             store_host=host,
             reconsume_times=mapped.reconsume_times + deliveries - 1,
         )

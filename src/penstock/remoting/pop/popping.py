@@ -105,7 +105,7 @@ class Popped(NamedTuple):
     @property
     def offsets(self) -> list[int]:
         """Of its messages, ascending."""
-        return [one.offset for one, _ in self.messages]
+        return [one.record.offset for one, _ in self.messages]
 
     def note(self, desk: PopDesk, group: str) -> None:
         """Count its messages."""
@@ -317,7 +317,11 @@ class Popping:
             read.clear()
             told(None)
 
-        wanted = RunPart(offset, EXCERPT_BYTES, LOOKED_MAX)
+        # Where each record is wanted, those behind are not looked at.
+        asked = self._asked
+        is_each_wanted = asked.filter.wants_all and not read.aborted
+        most = min(asked.messages_max, LOOKED_MAX) if is_each_wanted else LOOKED_MAX
+        wanted = RunPart(offset, EXCERPT_BYTES, most)
         self._desk.excerpts.make(read, wanted, self._popper, told, drop)
         await done
 

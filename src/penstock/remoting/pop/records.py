@@ -39,14 +39,26 @@ SPAN_MAX: Final = 1 << 20
 (batch_acks.py)."""
 
 
-class Seen(NamedTuple):
-    """A record; `message` is None if it is not wanted."""
+class Source(NamedTuple):
+    """Where records come from."""
 
-    offset: int
-    timestamp_ms: int
-    message: Mapped | None
+    topic_id: bytes
+    partition: int
+
+
+class Seen(NamedTuple):
+    """A record that was looked at."""
+
+    record: DecodedRecord
+    is_wanted: bool = True
     key_hash: int = 0
     """Where order by message group is wanted: what is the same for those of one group."""
+    mapped: Mapped | None = None
+    """The message that it is, where a filter had to know."""
+
+    def message(self, source: Source) -> Mapped:
+        """Return the message that it is."""
+        return _mapped(self.record, source) if self.mapped is None else self.mapped
 
 
 class Looked(NamedTuple):
@@ -66,13 +78,6 @@ class Wanted(NamedTuple):
     is_ordered: bool = False
 
 
-class Source(NamedTuple):
-    """Where records come from."""
-
-    topic_id: bytes
-    partition: int
-
-
 def look(read: PartitionRead, wanted: Wanted, source: Source) -> Looked:
     """Look at what was read, until enough is wanted of it. Raises RecordError kinds."""
     first = int(read.wanted.fetch_offset)
@@ -81,20 +86,25 @@ def look(read: PartitionRead, wanted: Wanted, source: Source) -> Looked:
     records: list[Seen] = []
     absent: list[Run] = []
     at, left, count = first, BYTES_MAX, 0
-    judge, looked_max = wanted.filter.judge(), _looked_max(wanted.filter)
+    judge = None if wanted.filter.wants_all else wanted.filter.judge()
+    looked_max = _looked_max(wanted.filter)
     for record in _records(data, aborted, first):
         is_full = count == wanted.messages_max or left <= 0 or len(records) == looked_max
-        if is_full or (records and record.offset - records[0].offset >= SPAN_MAX):
+        if is_full or (records and record.offset - records[0].record.offset >= SPAN_MAX):
             return Looked(records, absent, at)
         if record.offset > at:
             absent.append((at, record.offset))
         at = record.offset + 1
-        message = _message(record, judge, source)
         key_hash = _key_hash(record.key, record.offset) if wanted.is_ordered else 0
-        records.append(Seen(record.offset, record.timestamp_ms, message, key_hash))
-        if message is not None:
+        seen = (
+            Seen(record, True, key_hash)
+            if judge is None
+            else _judged(record, key_hash, judge, source)
+        )
+        records.append(seen)
+        if seen.is_wanted:
             count += 1
-            left -= len(message.body)
+            left -= len(record.value or b"")
     end = max(run_end(data, first), at)
     if end > at:
         absent.append((at, end))
@@ -107,8 +117,8 @@ def hashes_of(looked: Looked, first: int) -> array[int] | None:
         return None
     hashes = array("I", (_key_hash(None, offset) for offset in range(first, looked.end)))
     for one in looked.records:
-        if one.offset >= first:
-            hashes[one.offset - first] = one.key_hash
+        if one.record.offset >= first:
+            hashes[one.record.offset - first] = one.key_hash
     return hashes
 
 
@@ -130,10 +140,14 @@ def _records(data: memoryview, aborted: Sequence[Aborted], first: int) -> Iterat
                 yield from (one for one in iter_records(batch) if one.offset >= first)
 
 
-def _message(record: DecodedRecord, judge: Judge, source: Source) -> Mapped | None:
+def _judged(record: DecodedRecord, key_hash: int, judge: Judge, source: Source) -> Seen:
+    mapped = _mapped(record, source)
+    return Seen(record, judge(mapped.properties) is Verdict.WANTED, key_hash, mapped)
+
+
+def _mapped(record: DecodedRecord, source: Source) -> Mapped:
     plain = Record(record.key, record.value, record.headers, record.timestamp_ms)
-    mapped = to_message(plain, derived_id(*source, record.offset))
-    return mapped if judge(mapped.properties) is Verdict.WANTED else None
+    return to_message(plain, derived_id(*source, record.offset))
 
 
 def divided(
@@ -143,13 +157,13 @@ def divided(
 
     Returns what is wanted, with its count, and the offsets of what is not; both ascend.
     """
-    by_offset = {one.offset: one for one in looked.records}
+    by_offset = {one.record.offset: one for one in looked.records}
     wanted: list[tuple[Seen, int]] = []
     unwanted: list[int] = []
     offsets = (offset for first, end in runs for offset in range(first, end))
     for offset, count in zip(offsets, counts, strict=True):
         seen = by_offset[offset]  # nothing is handed out that was not read
-        if seen.message is None:
+        if not seen.is_wanted:
             unwanted.append(offset)
         else:
             wanted.append((seen, count))
