@@ -12,10 +12,8 @@ from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands.command import (
     ChangeFeatureLevel,
-    DeleteTopics,
     NewTopic,
     RegisterBroker,
-    TopicReference,
 )
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.features import check_level
@@ -488,15 +486,3 @@ def _is_contradicting_token(
         return known is None
     is_same = known is None or replace(known, expires_ms=record.expires_ms) == record
     return not is_same or record.expires_ms > record.ends_ms
-
-
-def test_overrides_that_an_earlier_release_does_not_know_are_taken_away_before_the_level() -> None:
-    cluster = Cluster()
-    (made,) = cluster.create(NewTopic(name="t", configs={"segment.ms": "1000"}))
-    assert made.error is None
-    with pytest.raises(FeatureLevelRefused, match="overrides of topics t:"):
-        _lower(cluster)
-    cluster.submit(DeleteTopics(topics=(TopicReference(name="t"),)))
-    assert _lower(cluster) == 1
-    (refused,) = cluster.create(NewTopic(name="t", configs={"segment.ms": "1000"}))
-    assert "needs level 2" in str(refused.error)

@@ -49,8 +49,8 @@ MUTANTS = (
         "messages wait for those of other groups, and pass those of their own",
         (
             "remoting/pop/records.py",
-            "            hashes[one.offset - first] = one.key_hash\n",
-            "            hashes[max(one.offset - first - 1, 0)] = one.key_hash\n",
+            "            hashes[one.record.offset - first] = one.key_hash\n",
+            "            hashes[max(one.record.offset - first - 1, 0)] = one.key_hash\n",
         ),
         kind=Kind.RANGE,
         near=ORDERED,

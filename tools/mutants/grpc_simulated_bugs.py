@@ -78,8 +78,9 @@ MUTANTS = (
         "all messages of an answer have the receipt of its first",
         (
             "grpc/consuming/delivered.py",
-            "        receipt = write_receipt(partition, seen.offset, number)\n",
-            "        receipt = write_receipt(partition, popped.messages[0][0].offset, number)\n",
+            "            receipt = write_receipt(partition, seen.record.offset, number)\n",
+            "            first = popped.messages[0][0].record.offset\n"
+            "            receipt = write_receipt(partition, first, number)\n",
         ),
         kind=Kind.RANGE,
         near=RECEIVING,

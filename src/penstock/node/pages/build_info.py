@@ -14,7 +14,10 @@ from penstock import __version__
 TWINS = (
     "penstock.audit._counts",
     "penstock.compaction._key_map",
+    "penstock.grpc.consuming._acks",
+    "penstock.grpc.consuming._delivered",
     "penstock.protobuf._fields",
+    "penstock.protocol._fetch",
     "penstock.protocol._produce",
     "penstock.record._batch",
     "penstock.record._columns",
