@@ -16,7 +16,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.access import Operation, Resource
-from penstock.grpc.consuming.delivered import TIME_MS_MAX, is_shown
+from penstock.grpc.consuming.delivered import is_shown
+from penstock.grpc.consuming.times import TIME_MS_MAX
 from penstock.grpc.proto.messages import (
     Digest,
     Duration,
