@@ -6,7 +6,9 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from simulator.faults.level_damage import COPIED
-from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan
+from simulator.run import more_variants
+from simulator.run.more_variants import MERGES
+from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan, Shape
 from simulator.run.planning import make_plan
 
 SEEDS = range(300)
@@ -149,3 +151,43 @@ def test_some_seeds_have_sharers() -> None:
     sharers = [make_plan(seed).shape.sharers for seed in SEEDS]
     assert len(SEEDS) // 4 < sum(count > 0 for count in sharers) < len(SEEDS) // 2
     assert {*sharers} == {0, 1, 2, 3}
+
+
+def test_some_seeds_have_clients_that_push_metrics_beside_quotas_and_without_them() -> None:
+    having = [one for one in (make_plan(seed).shape for seed in SEEDS) if one.pushers]
+    assert len(SEEDS) // 20 < len(having) < len(SEEDS) // 5
+    assert {shape.pushers for shape in having} == {1, 2}
+    assert {shape.limited > 0 for shape in having} == {False, True}
+
+
+def test_messages_are_traced_by_some_of_the_seeds_with_a_share_group() -> None:
+    shapes = [make_plan(seed).shape for seed in SEEDS]
+    traced = [shape for shape in shapes if shape.trace_percent]
+    with_sharers = sum(shape.sharers > 0 for shape in shapes)
+    assert with_sharers // 10 < len(traced) < with_sharers // 3
+    assert {shape.trace_percent for shape in traced} == {20.0, 60.0, 100.0}
+    assert all(shape.sharers for shape in traced)
+
+
+def test_objects_are_merged_by_sizes_that_seeds_draw_where_there_is_a_store() -> None:
+    shapes = [make_plan(seed).shape for seed in SEEDS]
+    merged = {(shape.merge_bytes, shape.merge_runs) for shape in shapes if shape.is_tiered}
+    others = {(shape.merge_bytes, shape.merge_runs) for shape in shapes if not shape.is_tiered}
+    usual = Shape()
+    assert merged == set(MERGES)
+    assert others == {(usual.merge_bytes, usual.merge_runs)}
+
+
+def test_a_draw_of_one_variant_changes_no_plan_that_is_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = {seed: make_plan(seed) for seed in SEEDS}
+    for share in ("PUSHERS_SHARE", "TRACE_SHARE"):
+        monkeypatch.setattr(more_variants, share, 0.0)
+    without = [
+        seed
+        for seed, plan in now.items()
+        if not (plan.shape.pushers or plan.shape.trace_percent or plan.shape.is_tiered)
+    ]
+    assert len(without) > len(SEEDS) // 2
+    assert all(make_plan(seed) == now[seed] for seed in without)

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import Offset
 from penstock.broker.append.markers import append_marker
+from penstock.broker.fetch import operation
+from penstock.broker.fetch.committed import stable_end
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.transactions import marking
 from penstock.transactions.duties import Duties
+from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Transaction
 from simulator.kernel.disk import SimDisk
 from simulator.run.plan import Fault, Shape
@@ -85,6 +89,16 @@ def test_markers_behind_an_answer_that_say_the_opposite_are_found(planted: Monke
     assert any("committed and is not read" in one or "aborted and is read" in one for one in told)
 
 
+def test_a_transaction_of_which_half_can_be_seen_is_found(planted: MonkeyPatch) -> None:
+    change_markers(planted, lambda hosted: hosted.partition == 0)
+    assert any("is read in" in one for one in found())
+
+
+def test_a_decision_that_a_killed_process_leaves_to_nobody_is_found(planted: MonkeyPatch) -> None:
+    planted.setattr(TransactionShard, "begin", lambda *_: iter(()))
+    assert any("not decided in time" in one for one in found(BROKERS_DIE))
+
+
 def test_a_kill_that_takes_what_was_written_to_the_page_cache_is_found(
     planted: MonkeyPatch,
 ) -> None:
@@ -97,3 +111,17 @@ def test_a_kill_that_takes_what_was_written_to_the_page_cache_is_found(
 
     planted.setattr(SimDisk, "kill", lose_all)
     assert found(BROKERS_DIE)
+
+
+def test_a_last_stable_offset_that_falls_is_found(planted: MonkeyPatch) -> None:
+    right = stable_end
+    told: dict[int, int] = {}
+
+    def falling(hosted: Any, confirmed: Any) -> Any:
+        end = right(hosted, confirmed)
+        told[id(hosted)] = told.get(id(hosted), 0) + 1
+        is_low = told[id(hosted)] % 50 == 0
+        return end._replace(offset=Offset(max(0, end.offset - 2))) if is_low else end
+
+    planted.setattr(operation, "stable_end", falling)
+    assert any("last stable offset falls" in one for one in found())

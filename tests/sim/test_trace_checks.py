@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.audit import message_trace
 from penstock.broker.audit.message_trace import MessageTrace
 from penstock.broker.audit.row_log import RowLog
-from penstock.shares.updates.tracing import ACCEPTED, DELIVERED, GIVEN_UP, Event
+from penstock.finding.traces import Row, names_of, sampled
+from penstock.shares.updates.tracing import ACCEPTED, DELIVERED, GIVEN_UP, RELEASED, Event
 from simulator.run.plan import Fault, Shape
 from tests.sim.small_runs import first_findings, kill
 
@@ -26,6 +28,7 @@ SHAPE = Shape(
     trace_percent=60.0,
 )
 CALM = (kill(3_000, "c1"),)
+MASTERS_DIE = tuple(kill(1_000 + 1_200 * at, f"master:{at % 3}") for at in range(6))
 
 
 def found(faults: tuple[Fault, ...] = CALM, seeds: int = 2) -> list[str]:
@@ -43,12 +46,29 @@ def change_events(planted: MonkeyPatch, change: Any) -> None:
     planted.setattr(MessageTrace, "happened", changed)
 
 
+def test_rows_say_what_members_have_seen_while_masters_die() -> None:
+    assert found(MASTERS_DIE) == []
+
+
+def test_what_is_given_back_and_is_said_to_be_done_is_found(planted: MonkeyPatch) -> None:
+    def change(event: Event) -> list[Event]:
+        return [event._replace(name=ACCEPTED) if event.name == RELEASED else event]
+
+    change_events(planted, change)
+    assert any(" is done by " in one or ", after row" in one for one in found())
+
+
 def test_what_is_rejected_and_is_said_to_be_accepted_is_found(planted: MonkeyPatch) -> None:
     def change(event: Event) -> list[Event]:
         return [event._replace(name=ACCEPTED) if event.name == GIVEN_UP else event]
 
     change_events(planted, change)
     assert any(" is done by " in one for one in found())
+
+
+def test_an_end_that_nobody_is_told_of_is_found(planted: MonkeyPatch) -> None:
+    change_events(planted, lambda event: [] if event.name == ACCEPTED else [event])
+    assert any("was accepted, and no row says so" in one for one in found())
 
 
 def test_a_delivery_that_is_told_twice_is_found(planted: MonkeyPatch) -> None:
@@ -85,6 +105,21 @@ def test_events_in_the_wrong_order_are_found(planted: MonkeyPatch) -> None:
     assert any(" is delivered by row " in one and ", after row " in one for one in found())
 
 
+def test_messages_that_are_not_of_the_sample_are_found(planted: MonkeyPatch) -> None:
+    planted.setattr(message_trace, "sampled", lambda _id, _partition, runs, _limit: runs)
+    assert any("is not among those that are traced" in one for one in found())
+
+
+def test_a_sample_that_leaves_some_out_is_found(planted: MonkeyPatch) -> None:
+    right = sampled
+
+    def fewer(topic_id: bytes, partition: int, runs: Any, limit: int) -> Any:
+        return right(topic_id, partition, runs, limit // 2)
+
+    planted.setattr(message_trace, "sampled", fewer)
+    assert any("was accepted, and no row says so" in one for one in found())
+
+
 def test_a_row_that_is_lost_while_it_waits_is_found(planted: MonkeyPatch) -> None:
     right: Any = RowLog.wait
 
@@ -96,3 +131,13 @@ def test_a_row_that_is_lost_while_it_waits_is_found(planted: MonkeyPatch) -> Non
 
     planted.setattr(RowLog, "wait", forgetful)
     assert any("is missing, and row" in one for one in found())
+
+
+def test_a_row_that_is_found_by_the_name_of_another_message_is_found(planted: MonkeyPatch) -> None:
+    right = names_of
+
+    def next_one(row: Row) -> bytes:
+        return right(row._replace(runs=[(first + 1, end + 1) for first, end in row.runs]))
+
+    planted.setattr(message_trace, "names_of", next_one)
+    assert any(" has Row(" in one for one in found())
