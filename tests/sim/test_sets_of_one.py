@@ -13,7 +13,6 @@ from penstock.broker.fetch.committed import stable_end
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.transactions import marking
 from penstock.transactions.duties import Duties
-from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Transaction
 from simulator.kernel.disk import SimDisk
 from simulator.run.plan import Fault, Shape
@@ -92,11 +91,6 @@ def test_markers_behind_an_answer_that_say_the_opposite_are_found(planted: Monke
 def test_a_transaction_of_which_half_can_be_seen_is_found(planted: MonkeyPatch) -> None:
     change_markers(planted, lambda hosted: hosted.partition == 0)
     assert any("is read in" in one for one in found())
-
-
-def test_a_decision_that_a_killed_process_leaves_to_nobody_is_found(planted: MonkeyPatch) -> None:
-    planted.setattr(TransactionShard, "begin", lambda *_: iter(()))
-    assert any("not decided in time" in one for one in found(BROKERS_DIE))
 
 
 def test_a_kill_that_takes_what_was_written_to_the_page_cache_is_found(

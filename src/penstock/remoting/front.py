@@ -226,6 +226,7 @@ class RemotingFront:
     async def _tell_each(self, groups: Iterable[str]) -> None:
         pace = Pace(self.broker.turns)
         for group in groups:
+            await pace.step()  # the notice costs as much as to send it
             notice = Command(
                 code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
                 fields={"consumerGroup": group},
