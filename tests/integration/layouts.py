@@ -3,10 +3,12 @@
 import contextlib
 import io
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
+from unittest.mock import patch
 
 from harness.cluster_settings import ClusterSettings, log_tails
 from harness.node import NodeProcess, SettingsOf
@@ -137,9 +139,16 @@ class Layout:
 
 
 def run_penstock(*command: str) -> tuple[int, str]:
-    """Run a command of the CLI in this process; return exit code and all it printed."""
+    """Run a command of the CLI in this process; return exit code and all it printed.
+
+    What it sets in the environment, as `--client-config` does, is put back for those that follow.
+    """
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    with (
+        patch.dict(os.environ),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
         code = guarded(list(command))
     return code, printed.getvalue()
 

@@ -1,5 +1,6 @@
 """What docs/operations/spark.md shows does what the page says, word by word."""
 
+import os
 import re
 import shlex
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.login import PROTOCOL
+from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from tests.integration.layouts import run_penstock
 from tests.live_node import LiveNode
 from tests.spark.secured import ADMIN, JOB, Closed, closed_node
@@ -121,6 +123,7 @@ def test_a_job_needs_the_rules_that_the_page_gives_it_and_no_others(
         config = ("--client-config", str(closed.properties(ADMIN)))
         code, told = run_penstock(*config, *command, "-b", closed.bootstrap)
         assert code == 0, told
+        assert CLIENT_CONFIG_VARIABLE not in os.environ, "tests of other files would have it"
     login = closed.login(ADMIN).librdkafka()
     before = read_committed(closed.bootstrap, "copies", login=login)
     copy(spark, closed, JOB)
