@@ -1,16 +1,19 @@
-"""How many single-record produce requests can one core of a broker answer?
+"""How many produce requests, and fetches, of one record can one core of a broker answer?
 
-A C client sends a prepared request of one 100-byte record: pipelined (4 connections with 32 on
-their way each) and one at a time on each of 64 connections. The client costs next to nothing.
+A C client sends a prepared request again and again: a Produce with one record of 100 bytes, and a
+Fetch that is answered with such a record. Pipelined (4 connections with 32 on their way each), and
+one at a time on each of 64 connections. The client costs next to nothing.
 """
 
 import json
 import struct
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka import Producer
 from crc32c import crc32c
 
 from benchmarks import RESULTS
@@ -34,37 +37,46 @@ def run(*, quick: bool) -> None:
     seconds, rounds = (3, 3) if quick else (10, 5)
     rows = []
     with temporary_node(PAGE_CACHE) as node, tempfile.TemporaryDirectory() as directory:
-        for name, connections, in_flight in CASES:
-            runs = [
-                storm(
-                    node,
-                    Path(directory),
-                    connections=connections,
-                    in_flight=in_flight,
-                    seconds=seconds,
-                )
-                for _ in range(rounds)
-            ]
-            rows.append(
-                {
-                    "case": name,
-                    "requests/s": median([one["per_second"] for one in runs]),
-                    "min": min(one["per_second"] for one in runs),
-                    "max": max(one["per_second"] for one in runs),
-                    "broker us/request": median([one["cpu_us"] for one in runs]),
-                    "per core and s": median([1e6 / one["cpu_us"] for one in runs]),
-                }
-            )
+        for what, make in (("", produce_storm), ("fetch, ", fetch_storm)):
+            for name, connections, in_flight in CASES:
+                load = (connections, in_flight, seconds)
+                runs = [storm(node, Path(directory), load, make) for _ in range(rounds)]
+                rows.append(_row(what + name, runs))
     publish(RESULTS, "small_requests", rows, goal=GOAL)
 
 
+def _row(case: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "case": case,
+        "requests/s": median([one["per_second"] for one in runs]),
+        "min": min(one["per_second"] for one in runs),
+        "max": max(one["per_second"] for one in runs),
+        "broker us/request": median([one["cpu_us"] for one in runs]),
+        "per core and s": median([1e6 / one["cpu_us"] for one in runs]),
+    }
+
+
+class Storm(NamedTuple):
+    """A request, its length included, and where the error code stands in an answer."""
+
+    frame: bytes
+    error_at: int
+
+
+Load = tuple[int, int, int]
+"""Connections, requests on their way in each, and seconds."""
+
+
 def storm(
-    broker: Broker, directory: Path, *, connections: int, in_flight: int, seconds: int
+    broker: Broker, directory: Path, load: Load, make: Callable[[str], Storm]
 ) -> dict[str, Any]:
-    """Send small requests for `seconds`; files go to `directory`."""
+    """Send small requests about a topic with one record; files go to `directory`."""
     with temporary_topic(broker.bootstrap) as topic:
-        where = Where(broker.bootstrap, topic)
-        return storm_at(broker, where, directory, (connections, in_flight, seconds))
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce(topic, b"x" * VALUE_BYTES, partition=0)
+        if producer.flush(30):
+            raise LoadFailed("the record that is to be fetched was not taken in 30 s")
+        return storm_at(broker, Where(broker.bootstrap, topic), directory, load, make)
 
 
 class Where(NamedTuple):
@@ -75,16 +87,39 @@ class Where(NamedTuple):
     prelude: bytes = b""
 
 
+def produce_storm(topic: str) -> Storm:
+    """Return a Produce v7 of one record."""
+    # Correlation id, topics, the name, partitions, its number.
+    return Storm(produce_request(topic, b"x" * VALUE_BYTES), 4 + 4 + 2 + len(topic) + 4 + 4)
+
+
+def fetch_storm(topic: str) -> Storm:
+    """Return a Fetch v11 without a session, of the first batch of a topic's partition 0."""
+    name = topic.encode()
+    body = struct.pack(">iiiibii", -1, 500, 1, 1 << 20, 0, 0, -1)  # to read uncommitted
+    body += struct.pack(">ih", 1, len(name)) + name
+    body += struct.pack(">iiiqqi", 1, 0, -1, 0, -1, 1)  # a first batch is told whole
+    body += struct.pack(">ih", 0, 0)  # nothing to forget, no rack
+    header = struct.pack(">hhih", 1, 11, 1, -1)
+    frame = struct.pack(">i", len(header) + len(body)) + header + body
+    # Correlation id, throttle time, error, session; topics, the name, partitions, its number.
+    return Storm(frame, 4 + 4 + 2 + 4 + 4 + 2 + len(name) + 4 + 4)
+
+
 def storm_at(
-    broker: Broker, where: Where, directory: Path, load: tuple[int, int, int]
+    broker: Broker,
+    where: Where,
+    directory: Path,
+    load: Load,
+    make: Callable[[str], Storm] = produce_storm,
 ) -> dict[str, Any]:
-    """Send small requests; `load` is connections, requests on their way in each, and seconds."""
+    """Send small requests about a topic."""
     frame, prelude = directory / "frame", directory / "prelude"
-    frame.write_bytes(produce_request(where.topic, b"x" * VALUE_BYTES))
+    request = make(where.topic)
+    frame.write_bytes(request.frame)
     prelude.write_bytes(where.prelude)
-    error_at = 4 + 4 + 2 + len(where.topic) + 4 + 4
     command = [str(compiled("request_storm")), *where.address.split(":"), str(frame)]
-    command += [*(str(one) for one in load), str(error_at), str(prelude)]
+    command += [*(str(one) for one in load), str(request.error_at), str(prelude)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
         client.stdout.readline()  # it has warmed up
