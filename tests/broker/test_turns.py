@@ -88,6 +88,27 @@ def test_a_pace_waits_after_every_slice_of_a_long_request_alone() -> None:
     run(scenario())
 
 
+def test_what_a_large_step_counts_for_is_of_the_slice_that_it_waited_for() -> None:
+    async def scenario() -> None:
+        turns = Counted(LoopScheduler(asyncio.get_running_loop()), SetClock())
+        pace = Pace(turns)
+        for number in range(10):
+            await pace.step(SLICE - 1)
+            assert turns.waits == number, "each in a slice of its own"
+            await pace.step(0)
+        for number in range(10, 20):
+            await pace.step(5 * SLICE)
+            assert turns.waits == number, "whatever it counts for"
+        await pace.step()
+        assert turns.waits == 20, "and nothing beside it"
+        await pace.step(0)
+        await pace.step(SLICE // 2)
+        await pace.step(SLICE // 2 - 1)
+        assert turns.waits == 20
+
+    run(scenario())
+
+
 def test_a_pace_waits_earlier_where_steps_take_long() -> None:
     async def scenario() -> None:
         clock = SetClock()

@@ -86,11 +86,16 @@ class Pace:
         self._begun_us = 0 if turns is None else turns.now_us()
 
     async def step(self, count: int = 1) -> None:
-        """Call before `count` further items are processed."""
+        """Call before `count` further items are processed.
+
+        Items that waited count in the slice that they are processed in: else a large step, such as
+        a metric that is decoded at once, would be followed by another one in the same turn.
+        """
         self._count += count
         if self._turns is not None and self._is_over(self._turns):
             await self._turns.next()
-            self._count = self._checked = 0
+            self._count = max(0, min(count, SLICE) - 1)  # the one that reached SLICE is this slice's
+            self._checked = 0
             self._begun_us = self._turns.now_us()
 
     def _is_over(self, turns: Turns) -> bool:
