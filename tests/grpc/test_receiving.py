@@ -10,6 +10,7 @@ from rocketmq.grpc_protocol import definition_pb2 as definition
 
 from harness.waiting import wait_until
 from penstock.controller.commands.command import CreateTopics, NewTopic
+from penstock.grpc.consuming.consumers import HEARD_MS
 from penstock.grpc.consuming.receipts import read_receipt, write_receipt
 from tests.grpc.receiving import OK, Member, duration, send
 from tests.grpc.served import message
@@ -342,3 +343,18 @@ def test_a_push_consumer_is_to_receive_from_each_node_once(one, node, topic) -> 
     (address,) = queue.broker.endpoints.addresses
     assert f"{address.host}:{address.port}" == node_address(node)
     assert one.assignments("none").status.code == definition.TOPIC_NOT_FOUND
+
+
+@pytest.mark.parametrize("handles", [1, 2], ids=["of one hand-out", "of two"])
+def test_a_consumer_that_acknowledges_is_heard(node, one, caller, topic, handles: int) -> None:
+    send(caller, topic, "a", "b", queue=1)
+    received = [one.receive(topic, batch_size=1) for _ in range(handles)]
+    consumers, clock = front_of(node).consumers, node.broker.clock
+    long_ago = clock.monotonic_ms() - HEARD_MS
+    node.call(lambda: consumers.settle("one@1", "g", definition.PUSH_CONSUMER, "it", long_ago))
+    assert not consumers.is_there("one@1", clock.monotonic_ms())
+    assert (
+        one.ack(topic, *(handle for some in received for handle in some.handles)).status.code == OK
+    )
+    assert consumers.is_there("one@1", clock.monotonic_ms())
+    node.call(lambda: consumers.forget("one@1"))

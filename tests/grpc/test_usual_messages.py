@@ -142,6 +142,8 @@ UNUSUAL = [
     record(("rmq.bh", b"9" * 65)),
     record(("n", b"\xff")),
     record(key=b"\xc3\xa9"),
+    record(key=b"a\x7fb"),
+    record(("rmq.keys", b"a\x7fb")),
     record(time_ms=-1),
 ]
 
