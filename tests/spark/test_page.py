@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 PAGE = (Path(__file__).parents[2] / "docs/operations/spark.md").read_text()
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 VALUES = [b"%d" % number for number in range(20)]
 
 
@@ -47,22 +46,12 @@ def run(block: str, places: dict[str, str], **names: Any) -> dict[str, Any]:
     return names
 
 
-@pytest.fixture
-def pushdown(spark: "SparkSession") -> Iterator[None]:
-    """Put back what the page switches on for a whole session."""
-    before = spark.conf.get(PUSHDOWN)
-    yield
-    spark.conf.set(PUSHDOWN, str(before))
-
-
-@pytest.mark.usefixtures("pushdown")
 def test_a_batch_and_a_stream_are_read_and_written_as_the_page_shows(
     spark: "SparkSession", node: LiveNode, topics: Topics, tmp_path: Path
 ) -> None:
     topics.admin.create_topic("orders", partitions=1)
     broker = {"log-1:9092": f"127.0.0.1:{node.port}"}
     reading = run(shown("python", "penstock.spark.register"), broker, spark=spark)
-    assert spark.conf.get(PUSHDOWN) == "true"
     assert reading["live"].isStreaming
     source = topics.make()
     topics.fill(source, VALUES)

@@ -19,8 +19,7 @@ __all__ = ["lag_of", "register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Register `format("penstock")` with the session, and enable filter pushdown."""
+    """Register `format("penstock")` with the session, also with one of Spark Connect."""
     from penstock.spark.source import PenstockDataSource  # noqa: PLC0415  needs PySpark
 
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(PenstockDataSource)

@@ -19,7 +19,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -34,7 +33,6 @@ from penstock.access.rules import AclOperation
 from penstock.spark.broker_access import BrokerAccess, shared_access
 from penstock.spark.options import READ_COMMITTED, SourceOptions, sink_options, source_options
 from penstock.spark.planning import batch_ranges, lost, starting_offsets, subscribed, task_ranges
-from penstock.spark.pushdown import Pushed, push
 from penstock.spark.ranges import (
     OffsetJson,
     OffsetRange,
@@ -142,39 +140,18 @@ class _RangeReader:
         )
 
 
-class _PushFilters:
-    """`pushFilters` in a form that passes Spark's check with either setting.
-
-    Spark rejects a reader that overrides `pushFilters` while its setting filterPushdown.enabled is
-    false (the default), which it detects by `__func__`; it calls the method only if the setting is
-    true. With the inherited function as `__func__` both cases work.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: "BatchReader") -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Iterator[Filter]:
-        self._reader.pushed, unsupported = push(filters)
-        return iter(unsupported)
-
-
 class BatchReader(_RangeReader, DataSourceReader):
-    """Reads the present records once."""
+    """Reads the records that are there when Spark plans.
 
-    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
-        super().__init__(options, columns)
-        self.pushed = Pushed()
-
-    @property
-    def pushFilters(self) -> _PushFilters:  # see there
-        return _PushFilters(self)
+    It takes no filters: Spark 4.2 plans a frame once, and would read what the filters of one query
+    have left in every other query of the frame as well
+    (`test_queries_of_one_frame_do_not_filter_each_other`, ADR 0200).
+    """
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
         with refusals_told(options.security, READS), _access(options) as access:
-            ranges = self.pushed.narrow(batch_ranges(access, options), access)
+            ranges = batch_ranges(access, options)
             access.check_permitted(sorted({part.topic for part in ranges}), AclOperation.READ)
             planned = _planner(options).plan(access, task_ranges(ranges, options), cut=True)
         return [RangePartition(part) for part in planned]
