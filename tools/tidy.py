@@ -40,7 +40,8 @@ PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors audit base compaction configs controller coordinator extents frames"
 _CORE += " finding groups housekeeper inspection protobuf protocol quotas raft record replica"
-CORE_ROOMS = frozenset(f"{_CORE} replication shares storage telemetry tier transactions".split())
+_CORE += " replication shares storage telemetry tier transactions"
+CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {
