@@ -7,6 +7,8 @@ is a function from a parsed file to findings; `tests/tools/test_tidy.py` plants 
 
 Rules
     length        functions up to 60 lines, files up to 500, below src 450, handler modules 250
+    short         of the functions below src half have up to 6 lines, and 95 % up to 25, without
+                  their docstrings
     docstring     every module says what it is; in core rooms it also has a `Source:` line
     core          core rooms reach time, randomness, disk and threads through ports only
     order         no iteration over a set literal or `set(...)` in core rooms: its order varies
@@ -33,6 +35,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 FUNCTION_LINES_MAX = 60
+FUNCTION_LINES_USUAL = {50: 6, 95: 25}
+"""Lines that a function has at most, by percentile: from `def` on, without its docstring."""
+FUNCTIONS_MIN = 20
+"""Of fewer functions percentiles say nothing."""
 FILE_LINES_MAX = 500
 SOURCE_LINES_MAX = 450
 HANDLER_LINES_MAX = 250
@@ -40,7 +46,8 @@ PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors audit base compaction configs controller coordinator extents frames"
 _CORE += " finding groups housekeeper inspection protobuf protocol quotas raft record replica"
-CORE_ROOMS = frozenset(f"{_CORE} replication shares storage telemetry tier transactions".split())
+_CORE += " replication shares storage telemetry tier transactions"
+CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {
@@ -366,6 +373,32 @@ def check_crowds(sources: Sequence[Source]) -> Iterator[Finding]:
             yield Finding(package, 1, "crowd", text)
 
 
+def check_short(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Find out whether functions are mostly as short as those of code that reads well."""
+    trees = (source.tree for source in sources if source.tree and source.path.startswith("src/"))
+    lengths = sorted(
+        _lines_of_code(node)
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    if len(lengths) < FUNCTIONS_MIN:
+        return
+    for percent, most in FUNCTION_LINES_USUAL.items():
+        length = lengths[len(lengths) * percent // 100]
+        if length > most:
+            text = f"{percent} % of the functions have up to {length} lines, {most} are meant"
+            yield Finding("src", 1, "short", f"{text}: split long ones")
+
+
+def _lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is None:
+        return lines
+    docstring = function.body[0]
+    return lines - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
+
+
 def _modules_imported(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree) if source.tree else ():
         yield from imported(node)
@@ -440,7 +473,7 @@ def findings(sources: Sequence[Source]) -> list[Finding]:
     own = [source if source.module else _outside(source) for source in good]
     found = [finding for source in own for rule in RULES for finding in rule(source)]
     found += check_dead(good, ENTRY_POINTS)
-    return sorted([*wrong, *found, *check_crowds(good)])
+    return sorted([*wrong, *found, *check_crowds(good), *check_short(good)])
 
 
 def _outside(source: Source) -> Source:

@@ -5,9 +5,9 @@ import pytest
 from penstock.record.columns import IS_COMPILED
 from tools.paths import measure
 
-MODULES_MAX = {"produce": 53, "create": 105}
-"""What stands today, and two for the luck of a run. The aim is 30 and 45: lower these as paths get
-shorter, never raise them without a reason in the commit."""
+MODULES_MAX = {"produce": 50, "create": 106}
+"""What is crossed today, and two for the luck of a run. Lower these as paths get shorter, and never
+raise them without a reason in the commit; why not 30 and 45: docs/adr/0141."""
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted twins are modules that nothing counts")

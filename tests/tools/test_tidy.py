@@ -229,3 +229,21 @@ def test_a_package_of_26_modules_is_found_and_one_of_25_is_not(count):
     ]
     found = [finding.rule for finding in tidy.findings(sources)]
     assert ("crowd" in found) is (count > 25)
+
+
+@pytest.mark.parametrize(
+    ("median", "p95", "is_short"), [(6, 25, True), (7, 25, False), (6, 26, False)]
+)
+@pytest.mark.parametrize("docstring", ["", '    """What it does,\n    at some length."""\n'])
+def test_functions_that_are_mostly_long_are_found(median, p95, is_short, docstring):
+    lengths = [2] * 9 + [median] * 9 + [p95] * 2
+    body = "".join(
+        f"def f{number}() -> None:\n{docstring}" + "    pass\n" * (length - 1)
+        for number, length in enumerate(lengths)
+    )
+    assert rules_broken(STORAGE, DOCSTRING + body) == ([] if is_short else ["short"])
+
+
+def test_of_few_functions_it_is_not_said_that_they_are_mostly_long():
+    body = "".join(f"def f{number}() -> None:\n" + "    pass\n" * 40 for number in range(9))
+    assert rules_broken(STORAGE, DOCSTRING + body) == []
