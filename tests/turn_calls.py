@@ -49,6 +49,10 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
+def _still(_: turns.Turns) -> int:
+    return 0
+
+
 class Turns:
     """Counts the calls of every turn of the loop whose thread it watches."""
 
@@ -63,7 +67,7 @@ class Turns:
         while frame.f_back is not None and frame.f_code.co_name != "_run":
             frame = frame.f_back
         self._quiet.enter_context(without_collections())
-        self._quiet.enter_context(mock.patch.object(turns.Turns, "now_us", lambda _: 0))
+        self._quiet.enter_context(mock.patch.object(turns.Turns, "now_us", _still))
         sys.setprofile(self._counting(frame))
 
     def end(self) -> None:

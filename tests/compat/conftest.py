@@ -14,6 +14,7 @@ from benchmarks.parts.kafka import KafkaCluster
 from harness.node import NodeProcess
 from harness.share_groups import configure_group
 from harness.waiting import UNTIL_SECONDS
+from tests.compat.java_tools import jars_or_skip
 
 SHARES_PROJECT = "kafka-shares"
 """Kafka 4.1 takes half of the member ids of librdkafka for none, and answers an unknown error."""
@@ -88,3 +89,24 @@ def create_shared(at: str, name: str) -> None:
     """Create a topic; returns when it is there."""
     admin = AdminClient({"bootstrap.servers": at})
     admin.create_topics([NewTopic(name, SHARE_PARTITIONS, 1)])[name].result(UNTIL_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """A local Spark session with the jars of Spark's own Kafka connector."""
+    jars = jars_or_skip("spark-kafka")
+    sql = pytest.importorskip("pyspark.sql")
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .config("spark.jars", ",".join(str(jar) for jar in jars))
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,35 +1,11 @@
 """Spark's own Kafka connector: batch read, stream read, write."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.compat.java_tools import jars_or_skip
-
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """A local Spark session with the connector's jars."""
-    jars = jars_or_skip("spark-kafka")
-    sql = pytest.importorskip("pyspark.sql")
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(str(jar) for jar in jars))
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def fill(bootstrap: str, topic: str, count: int) -> None:

@@ -1,5 +1,6 @@
 """SASL on a listener: what may be asked before it, what a failure looks like, and sessions."""
 
+import contextlib
 import logging
 import struct
 import time
@@ -11,10 +12,13 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.access.sasl import TOKEN_BYTES_MAX
 from penstock.access.scram import ScramClient
 from penstock.base.ports import Clock
-from penstock.kafka.sasl.session import SaslSession
+from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSession
+from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
+from penstock.net.receive import SAVED_BYTES_MAX
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node
@@ -198,16 +202,41 @@ def test_a_wrong_bare_token_closes_the_connection(client: RawClient) -> None:
     assert client.is_closed_by_node()
 
 
-@pytest.mark.parametrize("size", [(512 << 10) + (70 << 10), 2 << 20])
-def test_a_large_frame_is_refused_before_its_end(client: RawClient, size: int) -> None:
+def closed_for_size(node: LiveNode) -> int:
+    listener = node.node._listener
+    assert listener is not None
+    return node.call(lambda: listener.stats.closed[CloseKind.FRAME_TOO_LARGE])
+
+
+@pytest.mark.parametrize("size", [TOKEN_BYTES_MAX + HEADER_BYTES_MAX + 1, 2 << 20, 90 << 20])
+def test_a_large_frame_is_refused_before_its_end(
+    node: LiveNode, client: RawClient, size: int
+) -> None:
+    """Its end never comes: a node that waited for it would hold what has come."""
+    before = closed_for_size(node)
     choose(client, "PLAIN")
     client.send_bytes(struct.pack(">ihh", size, AUTHENTICATE, 2))
-    try:
-        client.send_bytes(bytes(size // 2))
-        client.send_bytes(bytes(size - size // 2 - 4))
-    except (BrokenPipeError, ConnectionResetError):
-        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        client.send_bytes(bytes(2 * SAVED_BYTES_MAX))
     assert client.is_closed_by_node()
+    assert closed_for_size(node) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [
+        (TOKEN_BYTES_MAX, "no such user and password"),
+        (TOKEN_BYTES_MAX + 1, "a token that is too large"),
+    ],
+)
+def test_a_token_has_as_many_bytes_as_is_said(
+    client: RawClient, caplog: pytest.LogCaptureFixture, size: int, why: str
+) -> None:
+    choose(client, "PLAIN")
+    with caplog.at_level(logging.INFO):
+        assert prove(client, b"\0alice\0".ljust(size, b"p")).error_code
+        assert client.is_closed_by_node()
+    assert f"not authenticated by PLAIN: {why}" in caplog.text
 
 
 def test_half_a_token_and_silence_are_ended(node: LiveNode, client: RawClient) -> None:
@@ -325,4 +354,30 @@ def test_who_proves_to_be_somebody_else_is_closed(tmp_path: Path) -> None:
         while choose(client, "PLAIN").error_code:
             assert is_served(client)
         assert prove(client, b"\0bob\0p:b").error_code == Code.SASL_AUTHENTICATION_FAILED
+        assert client.is_closed_by_node()
+
+
+def test_who_has_begun_to_prove_it_anew_does_so_in_time_or_is_closed(tmp_path: Path) -> None:
+    settings = secured(tmp_path, "security.connections_max_reauth_ms=60000")
+    (tmp_path / "data").mkdir()
+    with running_node(tmp_path / "data", *settings) as node, closing(node.connect()) as client:
+        choose(client, "PLAIN")
+        prove(client)
+        listener = node.node._listener
+        assert listener is not None
+
+        def pass_seconds(count: int) -> None:
+            for _ in range(count):
+                node.call(listener.sweep)
+
+        def begin_anew() -> None:
+            while choose(client, "PLAIN").error_code:
+                assert is_served(client)
+
+        pass_seconds(AGAIN_SECONDS + 1)
+        begin_anew()
+        pass_seconds(AGAIN_SECONDS)
+        assert prove(client).error_code == Code.NONE
+        begin_anew()
+        pass_seconds(AGAIN_SECONDS + 1)
         assert client.is_closed_by_node()

@@ -194,8 +194,15 @@ def test_members_ask_for_no_topic_that_is_hidden(fronts: Fronts, alice: RawClien
             fields |= {"subscribed_topic_regex": None}
         answer = alice.ask(key, version, fields)
         assert answer.error_code == Code.TOPIC_AUTHORIZATION_FAILED, key
+
+
+def test_a_share_session_has_no_topic_that_is_hidden(fronts: Fronts, alice: RawClient) -> None:
     shared = share_fetch(fronts.id_of) | {"group_id": OWN, "member_id": "m"}
-    assert is_kept(alice.ask(ApiKey.SHARE_FETCH, 2, shared))
+    told = alice.ask(ApiKey.SHARE_FETCH, 2, shared)
+    assert is_kept(told)
+    codes = {one.topic_id: one.partitions[0].error_code for one in told.responses}
+    assert codes[fronts.id_of(HIDDEN)] == Code.TOPIC_AUTHORIZATION_FAILED
+    assert codes.get(fronts.id_of(OPEN)) != Code.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_streams_group_makes_no_topics_that_it_may_not_create(alice: RawClient) -> None:
