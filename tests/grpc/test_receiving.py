@@ -358,3 +358,18 @@ def test_a_consumer_that_acknowledges_is_heard(node, one, caller, topic, handles
     )
     assert consumers.is_there("one@1", clock.monotonic_ms())
     node.call(lambda: consumers.forget("one@1"))
+
+
+def test_the_record_of_a_hand_out_is_written_with_its_acknowledgement(
+    node, one, caller, topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.shares.flushing.LINGER_MS", 3_600_000)
+    coordinator = node.broker.shares
+    send(caller, topic, "a")
+    received = one.receive(topic)
+    assert received.bodies == ["a"]
+    (shares,) = coordinator._shard.by_partition.values()
+    assert node.call(lambda: len(shares.dirty)) == 1, "nobody waits for it"
+    assert one.ack(topic, *received.handles).status.code == OK
+    assert node.call(lambda: len(shares.dirty)) == 0
+    node.call(coordinator._flushing._linger_no_more)

@@ -19,8 +19,9 @@ from penstock.remoting.later.resending import _count
 from tests.broker.cluster import Cluster
 from tests.remoting.world import remotings
 
-ONE = Waiting(Destination(0, bytes(16), 0), Record(None, b"x" * 100))
-SIZE = record_bytes_max(ONE.record) + STAMP_BYTES_MAX
+RECORD = Record(None, b"x" * 100)
+ONE = Waiting(Destination(0, bytes(16), 0), RECORD, record_bytes_max(RECORD))
+SIZE = record_bytes_max(RECORD) + STAMP_BYTES_MAX
 
 
 @pytest.mark.parametrize("each", [1, 2, 3])

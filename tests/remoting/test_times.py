@@ -13,11 +13,13 @@ from penstock.remoting.later.delayed import (
     LATE_MS,
     LEVEL_MAX,
     Destination,
+    _destination,
     held,
     level_before,
     released,
 )
 from penstock.remoting.later.due import HELD_BYTES_MAX
+from penstock.remoting.system_names import DELAYED_HEADER, UNTIL_HEADER
 from tests.broker.cluster import Cluster
 from tests.remoting.world import Remoting, look, remotings, settle
 
@@ -98,6 +100,39 @@ def test_from_level_to_level_no_time_is_early_and_each_is_a_second_late_at_most(
         assert -LATE_MS <= left_ms <= 0
         assert len(levels) <= 12 * days + 14
         assert levels == sorted(levels, reverse=True) or levels[-1] >= levels[-2]
+
+
+def test_what_waits_until_another_time_is_not_taken_for_what_was_read_before() -> None:
+    record = Record(b"k", b"v", (("a", b"b"),), 5)
+    for until_ms in (0, 77, 78, 0):
+        for partition in (3, 4):
+            destination = Destination(9, b"t" * 16, partition, until_ms)
+            assert released(held(record, destination)) == (destination, record)
+            later = destination.at(10)
+            assert (later.due_ms, later[1:]) == (10, destination[1:])
+            assert released(held(record, later)) == (later, record)
+
+
+@pytest.mark.parametrize(
+    "told", [b"", b"9", b"9 74 3 1", b"x 74 3", b"9 7 3", b"9 zz 3", b"9 74 y", b"9 \xff 3"]
+)
+def test_a_record_that_tells_no_place_is_none_that_waits(told: bytes) -> None:
+    record = Record(None, b"v", (("a", b"b"), (DELAYED_HEADER, told)), 5)
+    for _ in range(2):
+        assert released(record) is None
+    until = Record(None, b"v", ((UNTIL_HEADER, b"x"), (DELAYED_HEADER, b"9 74 3")), 5)
+    assert released(until) is None
+    nothing = Record(None, b"v", ((UNTIL_HEADER, None), (DELAYED_HEADER, b"9 74 3")), 5)
+    headers = ((UNTIL_HEADER, None),)
+    assert released(nothing) == (Destination(9, b"t", 3), Record(None, b"v", headers, 5))
+
+
+def test_long_headers_are_read_and_not_remembered() -> None:
+    told = b"%0200d 74 3" % 9
+    before = _destination.cache_info().currsize
+    record = Record(None, b"v", ((DELAYED_HEADER, told),), 5)
+    assert released(record) == (Destination(9, b"t", 3), Record(None, b"v", (), 5))
+    assert _destination.cache_info().currsize == before
 
 
 def test_a_record_says_until_when_it_waits_and_nobody_else_can() -> None:

@@ -9,6 +9,7 @@ from penstock.coordinator.records import JournalRecord
 from penstock.shares.answers import Claim, Say
 from penstock.shares.config import ShareConfig, SharePolicy
 from penstock.shares.coordinator import Move, ShareCoordinator
+from penstock.shares.flushing import After
 from penstock.shares.messages import Answer, Described, Unavailable
 from penstock.shares.runs import Run, Runs
 from penstock.shares.state import ShareKey
@@ -52,6 +53,7 @@ class World:
         self,
         journal: HeldJournal | None = None,
         later: Later | None = None,
+        after: After | None = None,
         policy: SharePolicy | None = None,
         traces: Traces | None = None,
         **settings: Any,
@@ -73,6 +75,7 @@ class World:
             letters=self.letters,
             masterships=self,
             later=later,
+            after=after,
             traces=traces,
         )
 

@@ -28,6 +28,8 @@ INT64_MAX = (1 << 63) - 1
 RECORD_OVERHEAD_MAX = 41
 """Bytes of a record besides key, value and headers at most: six varints and the attributes."""
 
+_ONE_BYTE_LENGTHS = 64
+"""Lengths below are a varint of one byte; nearly all names of headers are so short."""
 _HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
 _NO_LEADER_EPOCH = -1
@@ -159,8 +161,9 @@ def record_bytes_max(record: Record) -> int:
     """Return an upper bound of the bytes that `append_record` appends for `record`."""
     size = RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
-        encoded = len(name.encode())
-        size += varint_bytes(encoded) + encoded + 5 + len(value or b"")
+        encoded = len(name) if name.isascii() else len(name.encode())
+        told = 1 if encoded < _ONE_BYTE_LENGTHS else varint_bytes(encoded)
+        size += told + encoded + 5 + len(value or b"")
     return size
 
 

@@ -1,6 +1,6 @@
 """The coordinator of shares: requests in, updates out, at the end of each turn in one batch.
 
-    acquire ─► replayed ─► answered at once          lost with its master: handed out once more
+    acquire ─► replayed ─► answered at once, written soon; lost with its master: made once more
     accept and others ─► replayed ─► journal ─► confirmed ─► answered
                                      refused ─► answered with the reason, written again later
 
@@ -30,7 +30,7 @@ from penstock.shares.config import ShareConfig
 from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import delivered, dying_in, first_free, held_by
-from penstock.shares.flushing import LETTERS_MAX, Flushing
+from penstock.shares.flushing import LETTERS_MAX, After, Flushing
 from penstock.shares.hand_out import hand_out, is_name, settle_absent
 from penstock.shares.here import SharesHere
 from penstock.shares.ledger import Ledger
@@ -82,6 +82,7 @@ class ShareCoordinator:
         letters: DeadLetters,
         masterships: Masterships,
         later: Later | None = None,
+        after: After | None = None,
         traces: Traces | None = None,
     ) -> None:
         self.config = config
@@ -113,7 +114,7 @@ class ShareCoordinator:
         """The shares that are coordinated here."""
         confirmed, refused = self._confirmed, self._retry_later
         self._flushing = Flushing(
-            self._base, later, self.here.shows, confirmed, refused, traces=traces
+            self._base, later, self.here.shows, confirmed, refused, after=after, traces=traces
         )
         self.runtime = CoordinatorRuntime(self._base, self._shard)
 
@@ -154,7 +155,8 @@ class ShareCoordinator:
             due = self._now(shares) + ticks_in(lock_ms)
             handed = hand_out(ledger, wanted, due, self.here.policy_of(ledger))
             self.counters.note(handed)
-            self._touched(shares, ledger)
+            self._note(shares, ledger)
+            self._flushing.with_others(shares, ledger)
             return handed
 
     def accept(
@@ -336,12 +338,10 @@ class ShareCoordinator:
 
     def _on_due(self, key: ShareKey | int) -> None:
         if isinstance(key, int):
-            shares = self._shard.by_partition.get(key)
-            if shares is not None:
+            if (shares := self._shard.by_partition.get(key)) is not None:
                 self._flushing.soon(shares)
             return
-        found = self.here.found(key, is_own=True)
-        if not isinstance(found, Unavailable):
+        if not isinstance(found := self.here.found(key, is_own=True), Unavailable):
             self._base.portions.begin(self._expire(*found))
         elif self._groups.internal_partition_of(key) in self._shard.by_partition:
             self._base.deadlines.set(key, self._clock.monotonic_ms() + self.config.retry_ms)

@@ -1,7 +1,10 @@
 """Writing what shares have replayed, at the end of each turn of the event loop.
 
-    soon ─► (later) ─► a batch of what is dirty ─► journal took it ─► forgotten here
-                                                   refused it ─► kept, and tried again later
+    soon ─────────────────► (later) ─► a batch of what is dirty ─► journal took it ─► forgotten here
+    with_others ─► LINGER_MS ──┘                                   refused it ─► kept, tried again
+
+Nobody waits for the record of a hand-out: it is written with whatever else its partition writes,
+or alone after LINGER_MS. Who acknowledges within that time causes one batch of the log, not two.
 
 All batches of an internal partition are in the order in which their updates were replayed: one that
 is refused is refused before it is in the log, and nothing is written before it is taken.
@@ -25,15 +28,22 @@ from penstock.shares.updates.tracing import Event, Traces, events_of
 
 LETTERS_MAX = 5_000
 """Records that are given up whose copies are asked for with one write."""
+LINGER_MS = 5
+"""A hand-out that is lost with its master is made once more: so little is added to what may be."""
+LINGERING_MAX = 500
+"""Updates of a partition that are not confirmed, with which nothing waits for company: a batch of
+so many takes about a millisecond."""
+After = Callable[[int, Callable[[], None]], object]
+"""Runs a callback so many milliseconds later."""
 
 
 class Flushing:
     """Of one coordinator."""
 
-    __slots__ = ("_confirmed", "_due", "_is_busy", "_is_shown", "_later", "_outbox", "_refused",
-                 "_traces", "_writes")  # fmt: skip
+    __slots__ = ("_after", "_confirmed", "_due", "_is_busy", "_is_shown", "_later", "_lingering",
+                 "_outbox", "_refused", "_traces", "_writes")  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  its ports
         self,
         base: Foundation[ShareKey | int],
         later: Later | None,
@@ -41,10 +51,14 @@ class Flushing:
         confirmed: Callable[[Shares, Part], None],
         refused: Callable[[Shares], None],
         *,
+        after: After | None = None,
         traces: Traces | None = None,
     ) -> None:
-        """Without `later` everything is written at once."""
+        """Without `later` everything is written at once; without `after` nothing lingers."""
         self._traces = traces
+        self._after = after
+        self._lingering: dict[Shares, None] = {}
+        """Those with hand-outs that wait for company; while there are some, a time is set."""
         self._writes, self._outbox = base.writes, base.outbox
         self._later = later
         self._is_shown = is_shown
@@ -63,6 +77,25 @@ class Flushing:
             self._run()
         elif is_first:
             self._later(self._run)
+
+    def with_others(self, shares: Shares, ledger: Ledger) -> None:
+        """Write what nobody waits for: with what comes within LINGER_MS, or then.
+
+        Where a trace is kept it is told what happens when it does, so nothing lingers.
+        """
+        is_traced = self._traces is not None and self._traces.wants(ledger.share.key)
+        if self._after is None or is_traced or shares.tally.count >= LINGERING_MAX:
+            self.soon(shares)
+        elif shares.dirty:
+            is_first = not self._lingering
+            self._lingering[shares] = None
+            if is_first:
+                self._after(LINGER_MS, self._linger_no_more)
+
+    def _linger_no_more(self) -> None:
+        lingering, self._lingering = self._lingering, {}
+        for shares in lingering:
+            self.soon(shares)
 
     @staticmethod
     def letters_of(ledger: Ledger) -> list[Run]:

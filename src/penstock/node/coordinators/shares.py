@@ -84,6 +84,7 @@ def start_shares(  # noqa: PLR0913  what it is wired to
         letters=letters_of(desk),
         masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
+        after=broker.scheduler.call_later,
         traces=broker.message_trace,
     )
     front.share_admissions = admissions = ShareAdmissions(broker, calls, supervisor.run_once)

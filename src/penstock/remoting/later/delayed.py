@@ -20,12 +20,16 @@ a message is to go is not in its properties, and its levels can not be changed: 
 waits in a level goes by them.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from penstock.controller.commands.topic_names import DELAY_TOPICS
 from penstock.record.build import Header, Record
+from penstock.record.read import DecodedRecord
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.system_names import BORN_HEADER, DELAYED_HEADER, UNTIL_HEADER
 
@@ -38,6 +42,8 @@ assert len(DELAY_TOPICS) == LEVEL_MAX
 DELAY: Final = "DELAY"
 _DIGITS_MAX: Final = 10
 _PARTS: Final = 3
+_TOLD_BYTES_MAX: Final = 128
+"""More than `held` ever says; what is longer is not remembered."""
 LATE_MS: Final = 1_000
 """How late a message may be that waits for a time of its own: no level is shorter."""
 assert DELAYS_MS[0] <= LATE_MS
@@ -52,6 +58,10 @@ class Destination(NamedTuple):
     partition: int
     until_ms: int = 0
     """When it is to be delivered, where that is later; 0: when its level is over."""
+
+    def at(self, due_ms: int) -> Destination:
+        """Return it with the end of another level."""
+        return Destination(due_ms, self.topic_id, self.partition, self.until_ms)
 
 
 def level_before(left_ms: int) -> int:
@@ -73,48 +83,62 @@ def level_of(properties: Mapping[str, str]) -> int:
     return min(int(text), LEVEL_MAX)
 
 
-def with_headers(record: Record, headers: tuple[Header, ...]) -> Record:
+def with_headers(record: Record | DecodedRecord, headers: tuple[Header, ...]) -> Record:
     """Return a record with other headers; `_replace` takes ten times as long."""
     return Record(record.key, record.value, headers, record.timestamp_ms)
 
 
 def held(record: Record, destination: Destination) -> Record:
     """Return a record as it waits."""
-    text = f"{destination.due_ms} {destination.topic_id.hex()} {destination.partition}"
     headers = [one for one in record.headers if one[0] != UNTIL_HEADER]
-    if destination.until_ms:
-        headers.append((UNTIL_HEADER, b"%d" % destination.until_ms))
-    return with_headers(record, (*headers, (DELAYED_HEADER, text.encode())))
+    return with_headers(record, (*headers, *_headers_of(destination)))
 
 
-def released(record: Record) -> tuple[Destination, Record] | None:
+@lru_cache(maxsize=1_024)
+def _headers_of(destination: Destination) -> tuple[Header, ...]:
+    """Return what a record says that waits; messages that come together say the same."""
+    text = f"{destination.due_ms} {destination.topic_id.hex()} {destination.partition}"
+    told = (DELAYED_HEADER, text.encode())
+    if not destination.until_ms:
+        return (told,)
+    return (UNTIL_HEADER, b"%d" % destination.until_ms), told
+
+
+def released(record: Record | DecodedRecord) -> tuple[Destination, Record] | None:
     """Return where a record that waits is to go, and what it is there; None if it says nothing."""
-    name, value = record.headers[-1] if record.headers else ("", None)
+    headers = record.headers
+    name, value = headers[-1] if headers else ("", None)
     if name != DELAYED_HEADER or value is None:
         return None
-    parts = value.split(b" ")
-    if len(parts) != _PARTS:
-        return None
+    name, until = headers[-2] if len(headers) > 1 else ("", None)
+    has_until = name == UNTIL_HEADER and until is not None
+    until = until if has_until else None
+    is_short = len(value) + len(until or b"") <= _TOLD_BYTES_MAX
     try:
-        topic_id = bytes.fromhex(parts[1].decode())
-        headers, until_ms = _until(record.headers[:-1])
-        destination = Destination(int(parts[0]), topic_id, int(parts[2]), until_ms)
+        destination = (_destination if is_short else _destination_anew)(value, until)
     except ValueError:
         return None
-    return destination, with_headers(record, headers)
+    if destination is None:
+        return None
+    return destination, with_headers(record, headers[: -2 if has_until else -1])
 
 
-def _until(headers: tuple[Header, ...]) -> tuple[tuple[Header, ...], int]:
-    """Return headers without that of a time, which is the last of them, and the time; 0: none."""
-    name, value = headers[-1] if headers else ("", None)
-    if name != UNTIL_HEADER or value is None:
-        return headers, 0
-    return headers[:-1], int(value)
+def _destination_anew(told: bytes, until: bytes | None) -> Destination | None:
+    """Return what headers tell; None or a ValueError where they tell nothing."""
+    parts = told.split(b" ")
+    if len(parts) != _PARTS:
+        return None
+    topic_id = bytes.fromhex(parts[1].decode())
+    return Destination(int(parts[0]), topic_id, int(parts[2]), 0 if until is None else int(until))
+
+
+_destination = lru_cache(maxsize=1_024)(_destination_anew)
+"""Of headers that were read before: messages that wait together say the same."""
 
 
 def stamped(record: Record, now_ms: int) -> Record:
     """Return a record with another time, which keeps the one that it was born at."""
     headers = record.headers
-    if not any(name == BORN_HEADER for name, _ in headers):
+    if BORN_HEADER not in [name for name, _ in headers]:
         headers = (*headers, (BORN_HEADER, b"%d" % record.timestamp_ms))
     return Record(record.key, record.value, headers, now_ms)

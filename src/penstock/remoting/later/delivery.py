@@ -261,17 +261,15 @@ class Delivery:
         for one in due.records:
             if one.waits_on(now_ms) and self._target(one) is not None:
                 level = level_before(one.destination.until_ms - now_ms)
-                due_ms = now_ms + DELAYS_MS[level - 1]
-                moved = one._replace(destination=one.destination._replace(due_ms=due_ms))
-                by_level.setdefault(level, []).append(moved)
+                by_level.setdefault(level, []).append(one)
         set_id = source.hosted.member.replica_set_id
         for level, records in by_level.items():
             target = self._places.find(DELAY_TOPICS[level - 1], set_id)
             if target is None:
                 raise NotMaster(f"delay level {level} of the set is not known here yet")
-            rules = target.topic.rules
+            rules, due_ms = target.topic.rules, now_ms + DELAYS_MS[level - 1]
             for part in parts_of(records, rules.max_message_bytes, HELD_BYTES_MAX):
-                stored = build_batch([held(one.record, one.destination) for one in part])
+                stored = build_batch([held(one.record, one.destination.at(due_ms)) for one in part])
                 yield _Batch(target, part, memoryview(bytearray(stored)), rules, is_move=True)
 
     def _target(self, waiting: Waiting) -> HostedPartition | None:
@@ -343,7 +341,7 @@ class Delivery:
     def _put_back(self, source: _Source, records: Sequence[Waiting]) -> None:
         """Let records wait once more, behind all others of their level."""
         due_ms = self._broker.clock.wall_ms() + DELAYS_MS[source.level - 1]
-        again = [held(one.record, one.destination._replace(due_ms=due_ms)) for one in records]
+        again = [held(one.record, one.destination.at(due_ms)) for one in records]
         self._append_to(source.hosted, memoryview(bytearray(build_batch(again))), None)
 
     def _append_to(

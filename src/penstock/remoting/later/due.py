@@ -28,6 +28,8 @@ class Waiting(NamedTuple):
 
     destination: Destination
     record: Record
+    bytes_max: int
+    """Of the record in a batch (record_bytes_max)."""
 
     def waits_on(self, now_ms: int) -> bool:
         """Whether it is to wait in another level first."""
@@ -60,17 +62,18 @@ def take_due(data: memoryview, first: int, now_ms: int) -> Due:
         for one in iter_records(batch):
             if one.offset < first:
                 continue
-            found = released(Record(one.key, one.value, one.headers, one.timestamp_ms))
+            found = released(one)
             if found is None:
                 unreadable += 1
                 continue
-            waiting = Waiting(*found)
-            if waiting.destination.due_ms > now_ms:
-                return Due(taken, one.offset, waiting.destination.due_ms, unreadable)
+            destination, record = found
+            if destination.due_ms > now_ms:
+                return Due(taken, one.offset, destination.due_ms, unreadable)
             if taken and (len(taken) == RECORDS_MAX or size >= BYTES_MAX):
-                return Due(taken, one.offset, waiting.destination.due_ms, unreadable)
-            taken.append(waiting)
-            size += record_bytes_max(waiting.record)
+                return Due(taken, one.offset, destination.due_ms, unreadable)
+            bytes_max = record_bytes_max(record)
+            taken.append(Waiting(destination, record, bytes_max))
+            size += bytes_max
     return Due(taken, max(run_end(data, first), first), None, unreadable)
 
 
@@ -84,7 +87,7 @@ def parts_of(
     part: list[Waiting] = []
     size = BATCH_HEADER_BYTES
     for one in records:
-        grown = record_bytes_max(one.record) + added
+        grown = one.bytes_max + added
         if part and size + grown > bytes_max:
             yield part
             part, size = [], BATCH_HEADER_BYTES
