@@ -32,6 +32,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from reliability.clients.share_member import ShareReader
 from reliability.kill_question import KillQuestion
+from simulator.history.events import Rules
 from simulator.history.shares import FINAL, Kind, Place, ShareNotes, judge_shares, left_over
 
 GOAL = "nothing accepted comes again, nothing is lost, nothing is handed out that was not written"
@@ -143,7 +144,7 @@ class ShareRun:
         for reader in self.readers:
             reader.stop()
             self.problems += reader.problems
-        self.problems += judge_shares(self.notes, writer.written)
+        self.problems += judge_shares(self.notes, writer.written, Rules())
 
     def _settle(self, writer: Writer) -> None:
         written = dict(writer.written)

@@ -78,7 +78,6 @@ class Clients:
         self.token_holders: list[TokenHolder] = []
         self.limited: list[Limited] = []
         self.rows = RowClients(simulation, self.world, shape, self.sharers)
-        self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
         """From when on nothing is broken any more."""
@@ -438,7 +437,7 @@ class Clients:
             rejoin_ns_max=(SESSIONS_MS[1] + REBALANCE_MS) * 1_000_000,
             lag_from_ns=self.quiet_from_ns,
             positions_kept_ns=None if kept_ms < 0 else kept_ms * 1_000_000,
-            woken=self.woken,
+            woken=self.world.woken,
             readers=self.groups.readers() if is_complete else (),
         )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from penstock.controller.topic_config.local import LOCAL_BYTES, REMOTE
 from penstock.protocol.api_keys import ApiKey
 from simulator.clients.wire import BrokerLink, LinkFailed
-from simulator.history import Poll, Send
+from simulator.history import Poll, Rules, Send
 from simulator.run.topology import GRPC_PORT, KAFKA_PORT, REMOTING_PORT, TOPIC
 
 METADATA_VERSION = 9
@@ -58,6 +58,13 @@ class ClientWorld:
     polls: list[Poll] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     """Answers that no broker may give."""
+    woken: list[tuple[str, int, int]] = field(default_factory=list)
+    """As in Rules; known in the end."""
+
+    @property
+    def rules(self) -> Rules:
+        """What brokers may tell, apart from what the shape of the run says."""
+        return Rules(woken=self.woken)
 
     @property
     def remoting_addresses(self) -> tuple[str, ...]:

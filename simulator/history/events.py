@@ -202,3 +202,7 @@ class Rules(NamedTuple):
             broker == told_by and start_ns <= to_ns and end_ns >= from_ns
             for broker, from_ns, to_ns in self.woken
         )
+
+    def somebodys_may_be_old(self, start_ns: int, end_ns: int) -> bool:
+        """Whether some broker may have answered so; who asks may have been answered through one."""
+        return any(self.may_be_old(broker, start_ns, end_ns) for broker, *_ in self.woken)

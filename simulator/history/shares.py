@@ -1,6 +1,7 @@
 """The judge of share groups: what was handed out, how it was settled, and what may not be.
 
-    accepted, rejected   never handed out again to a request that was sent after the answer
+    accepted, rejected   never handed out again to a request that was sent after the answer, but by
+                         a broker that does not know yet that it stood still (ADR 0026)
     handed out           only what was written, and not more often than the limit says
     aborted              never handed out by a group that reads what is committed
     in the end           every record was accepted or rejected, or handed out up to the limit
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
+
+from simulator.history.events import Rules
 
 FINDINGS_MAX = 3
 """Of a kind."""
@@ -49,6 +52,8 @@ class Handed(NamedTuple):
     """The how manieth hand-out it is, from 1."""
     asked_ns: int
     told_ns: int
+    told_by: str = ""
+    """The host that has handed it out."""
 
 
 class Settled(NamedTuple):
@@ -94,7 +99,10 @@ class ShareNotes:
 
 
 def judge_shares(
-    notes: ShareNotes, written: Mapping[Place, str], aborted: Collection[str] = ()
+    notes: ShareNotes,
+    written: Mapping[Place, str],
+    rules: Rules,
+    aborted: Collection[str] = (),
 ) -> list[str]:
     """Return what members were told and must not be.
 
@@ -102,7 +110,7 @@ def judge_shares(
     where the group reads only what is committed.
     """
     found = (
-        [*_come_again(notes)],
+        [*_come_again(notes, rules)],
         [*_never_written(notes, written)],
         [*_aborted(notes, aborted)],
     )
@@ -137,7 +145,7 @@ def left_over(notes: ShareNotes, written: Mapping[Place, str], deliveries_max: i
     return found
 
 
-def _come_again(notes: ShareNotes) -> Iterator[str]:
+def _come_again(notes: ShareNotes, rules: Rules) -> Iterator[str]:
     over_ns: dict[Place, Settled] = {}
     for one in notes.settled:
         if one.kind in FINAL and one.is_taken and one.told_ns is not None:
@@ -146,6 +154,8 @@ def _come_again(notes: ShareNotes) -> Iterator[str]:
                 over_ns[one.place] = one
     for handed in notes.handed:
         first = over_ns.get(handed.place)
+        if rules.may_be_old(handed.told_by, handed.asked_ns, handed.told_ns):
+            continue
         if first is not None and first.told_ns is not None and handed.asked_ns > first.told_ns:
             partition, offset = handed.place
             yield (

@@ -450,7 +450,7 @@ class Run:
         ]
 
     def _conclude(self, *, is_read: bool) -> None:
-        self.clients.woken = self._woken()
+        self.clients.world.woken = self._woken()
         result, report = self._result, self.clients.judge(is_complete=is_read)
         result.findings[:0] = self.invariants.findings + self._complaints()
         result.findings += self.clients.refusals()

@@ -20,6 +20,7 @@ from harness.share_groups import configure_group
 from harness.waiting import UNTIL_SECONDS, wait_until
 from reliability.clients.share_member import ShareReader
 from simulator.clients.shares.member import Habits
+from simulator.history.events import Rules
 from simulator.history.shares import Kind, ShareNotes, judge_shares, left_over
 from tests.compat.conftest import SHARE_PARTITIONS, create_shared
 
@@ -282,6 +283,6 @@ def test_members_that_release_reject_and_renew_settle_everything_once(at: str, s
         reader.stop()
     assert is_over, (left_over(notes, written, DELIVERIES_MAX), [one.last_error for one in readers])
     assert [text for reader in readers for text in reader.problems] == []
-    assert judge_shares(notes, written) == []
+    assert judge_shares(notes, written, Rules()) == []
     assert all(one.is_taken for one in notes.settled), "nobody lost what it held"
     assert {Kind.ACCEPT, Kind.RELEASE, Kind.REJECT} <= {one.kind for one in notes.settled}

@@ -49,8 +49,7 @@ def test_a_plan_of_a_later_format_says_what_to_do() -> None:
 
 def test_every_kind_that_is_on_the_menu_is_ordered_by_some_seed() -> None:
     ordered = {fault.kind for seed in SEEDS for fault in make_plan(seed).faults}
-    by_plan = {FaultKind.GIVE_UP, FaultKind.NO_COPIES}  # tests/sim/test_directed_switches.py
-    assert ordered == set(FaultKind) - by_plan - {FaultKind.SETTING}  # at the end alone
+    assert ordered == set(FaultKind) - {FaultKind.SETTING}  # at the end alone
 
 
 def test_the_disks_of_one_host_at_most_are_damaged_and_a_lie_has_nothing_beside_it() -> None:
@@ -178,11 +177,25 @@ def test_objects_are_merged_by_sizes_that_seeds_draw_where_there_is_a_store() ->
     assert others == {(usual.merge_bytes, usual.merge_runs)}
 
 
+def test_the_store_is_switched_in_some_plans_with_one_where_give_ups_are_counted() -> None:
+    kinds = {FaultKind.GIVE_UP, FaultKind.NO_COPIES}
+    plans = [make_plan(seed) for seed in SEEDS]
+    switched = [plan for plan in plans if any(fault.kind in kinds for fault in plan.faults)]
+    tiered = sum(plan.shape.is_tiered for plan in plans)
+    assert tiered // 3 < len(switched) < tiered
+    for plan in switched:
+        assert plan.shape.is_tiered
+        assert not any(fault.kind is FaultKind.LEVEL for fault in plan.faults)
+        wishes = [fault for fault in plan.faults if fault.kind in kinds]
+        assert 1 <= len(wishes) <= 3
+        assert all(fault.lasting_ms <= 2_000 for fault in wishes)
+
+
 def test_a_draw_of_one_variant_changes_no_plan_that_is_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = {seed: make_plan(seed) for seed in SEEDS}
-    for share in ("PUSHERS_SHARE", "TRACE_SHARE"):
+    for share in ("PUSHERS_SHARE", "TRACE_SHARE", "SWITCHED_SHARE"):
         monkeypatch.setattr(more_variants, share, 0.0)
     without = [
         seed

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from simulator.history.events import Rules
 from simulator.history.remoting.events import (
     Clock,
     Decision,
@@ -25,6 +26,7 @@ MS = 1_000_000
 START_MS = 5_000
 CLOCK = Clock(START_MS)
 APART = Clock(START_MS, apart_ms=10)
+RULES = Rules(woken=[("b1", 50, 70)])
 
 
 def read(value: str = "a", at: int = 0, *, ms: int = 0, seen: int = 100, **headers: str) -> Read:
@@ -251,11 +253,11 @@ def test_what_is_pulled_is_what_kafka_clients_read() -> None:
     notes = PullNotes()
     notes.note((0, 0), "a")
     notes.note((0, 0), "a")
-    assert judge_pulls(notes, by_place(read())) == []
-    assert judge_pulls(notes, {}) == []
-    assert is_found(judge_pulls(notes, by_place(read("b"))), "a Kafka client reads b")
+    assert judge_pulls(notes, by_place(read()), RULES) == []
+    assert judge_pulls(notes, {}, RULES) == []
+    assert is_found(judge_pulls(notes, by_place(read("b")), RULES), "a Kafka client reads b")
     notes.note((0, 0), "c")
-    assert is_found(judge_pulls(notes, by_place(read())), "and then c")
+    assert is_found(judge_pulls(notes, by_place(read()), RULES), "and then c")
     assert not_pulled(notes, [(0, 0)]) == []
     assert is_found(not_pulled(notes, [(0, 0), (0, 1)]), "(0, 1) was never pulled")
 
@@ -281,5 +283,17 @@ def updated(position: int, asked: int, told: int | None, partition: int = 0) -> 
     ],
 )
 def test_positions_do_not_go_back(updates: list[Updated], position: int, told: str) -> None:
-    notes: Any = PullNotes(updates=updates, told=[Told(0, position, 10)])
-    assert is_found(judge_pulls(notes, {}), told)
+    notes: Any = PullNotes(updates=updates, told=[Told(0, position, 10, 11)])
+    assert is_found(judge_pulls(notes, {}, RULES), told)
+
+
+@pytest.mark.parametrize(
+    ("asked_ns", "told"),
+    [(48, "is 5, and was 7"), (49, ""), (70, ""), (71, "is 5, and was 7")],
+)
+def test_a_coordinator_that_has_just_woken_may_tell_an_old_position(
+    asked_ns: int, told: str
+) -> None:
+    old = Told(0, 5, asked_ns, asked_ns + 1)
+    notes = PullNotes(updates=[updated(5, 1, 2), updated(7, 3, 4)], told=[old])
+    assert is_found(judge_pulls(notes, {}, RULES), told)

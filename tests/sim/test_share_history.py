@@ -3,6 +3,7 @@
 import pytest
 
 from simulator.clients.shares.member import as_runs
+from simulator.history.events import Rules
 from simulator.history.shares import (
     Handed,
     Kind,
@@ -15,6 +16,7 @@ from simulator.history.shares import (
 
 WRITTEN = {(0, 0): "a", (0, 1): "b"}
 LIMIT = 5
+RULES = Rules(woken=[("b1", 50, 70)])
 
 
 def handed(asked_ns: int, *, member: str = "m", value: str = "a", deliveries: int = 1) -> Handed:
@@ -43,20 +45,38 @@ def settled(
     ],
 )
 def test_what_may_not_be_is_found(what: list[Handed], words: list[Settled], told: str) -> None:
-    found = judge_shares(ShareNotes(handed=what, settled=words), WRITTEN)
+    found = judge_shares(ShareNotes(handed=what, settled=words), WRITTEN, RULES)
     assert (told in found[0]) if told else not found
 
 
 def test_what_was_aborted_is_never_handed_out() -> None:
     notes = ShareNotes(handed=[handed(1, value="tx-1")])
-    (found,) = judge_shares(notes, {}, {"tx-1"})
+    (found,) = judge_shares(notes, {}, RULES, {"tx-1"})
     assert "tx-1 was aborted" in found
-    assert judge_shares(notes, {}, {"tx-2"}) == []
+    assert judge_shares(notes, {}, RULES, {"tx-2"}) == []
 
 
 def test_records_of_unknown_fate_may_be_handed_out() -> None:
     stranger = Handed("m", (0, 7), "unknown", 1, 1, 2)
-    assert judge_shares(ShareNotes(handed=[stranger]), WRITTEN) == []
+    assert judge_shares(ShareNotes(handed=[stranger]), WRITTEN, RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("told_by", "asked_ns", "is_found"),
+    [("b1", 48, True), ("b1", 49, False), ("b1", 70, False), ("b1", 71, True), ("b2", 60, True)],
+)
+def test_a_broker_that_has_just_woken_may_hand_out_what_is_over(
+    told_by: str, asked_ns: int, *, is_found: bool
+) -> None:
+    old = handed(asked_ns)._replace(told_by=told_by)
+    found = judge_shares(ShareNotes(handed=[old], settled=[settled(5)]), WRITTEN, RULES)
+    assert ["comes again" in one for one in found] == [True] * is_found
+
+
+def test_a_broker_that_has_just_woken_hands_out_nothing_that_was_aborted_or_never_written() -> None:
+    old = handed(60, value="tx-1")._replace(told_by="b1")
+    found = judge_shares(ShareNotes(handed=[old]), WRITTEN, RULES, {"tx-1"})
+    assert ["was written" in one or "was aborted" in one for one in found] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ class GrpcCast:
         ]
         for group, pops in self.pops.items():
             letters = self._by_value(_letters_of(group))
-            found += judge_shares(pops, written)
+            found += judge_shares(pops, written, self._world.rules)
             found += judge_pops(pops, written, letters, DELIVERIES_MAX, clock)
         letters = self._by_value(_letters_of(ORDERED))
         return found + judge_handed(self.pops[ORDERED], grouped, reads, letters, clock)

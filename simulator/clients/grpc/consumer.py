@@ -234,9 +234,11 @@ class GrpcConsumer(GrpcClient):
         checked(parts[0].status)
         if len(parts) <= len(("status", "time")) or parts[-1].delivery_timestamp is None:
             self.world.refuse(f"an answer to {self.name} of {len(parts)} parts is not whole")
-        return [self._handed(one.message or Delivered(), asked_ns) for one in parts[1:-1]]
+        return [
+            self._handed(one.message or Delivered(), asked_ns, link.host) for one in parts[1:-1]
+        ]
 
-    def _handed(self, message: Delivered, asked_ns: int) -> Had:
+    def _handed(self, message: Delivered, asked_ns: int, told_by: str) -> Had:
         system = message.system_properties or DeliveredProperties()
         place, value = (system.queue_id, system.queue_offset), message.body.decode()
         digest = md5(message.body, usedforsecurity=False).hexdigest().upper()
@@ -244,7 +246,8 @@ class GrpcConsumer(GrpcClient):
             self.world.refuse(f"{value} has another digest")
         if system.delivery_attempt < 1:
             self.world.refuse(f"{value} comes for the {system.delivery_attempt}. time")
-        handed = Handed(self.name, place, value, system.delivery_attempt, asked_ns, now_ns())
+        count, told_ns = system.delivery_attempt, now_ns()
+        handed = Handed(self.name, place, value, count, asked_ns, told_ns, told_by)
         self.notes.handed.append(handed)
         return Had(place, value, system.message_id, system.receipt_handle)
 

@@ -134,6 +134,11 @@ class GrpcLink:
             raise LinkFailed(f"{address}: {error!r}") from error
 
     @property
+    def host(self) -> str:
+        """Whom it leads to."""
+        return self.address.rpartition(":")[0]
+
+    @property
     def is_closed(self) -> bool:
         """Whether it is of no use any more."""
         return bool(self._why)

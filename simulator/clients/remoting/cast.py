@@ -170,16 +170,17 @@ class RemotingCast:
         seen, notes = self._by_value(TOPIC), self.transactions
         others = {*notes.fates, *map(str, range(self.feeder.count + 1))}
         retries, letters = self._reads(RETRIES), self._reads(RETURNED_LETTERS)
+        rules = self._world.rules
         return [
             *self.watcher.clashes,
             *judge_sends(self.sends, reads, others, clock),
             *judge_halves(notes.halves, notes.decisions, seen, self._discarded()),
-            *judge_shares(self.pops, written),
+            *judge_shares(self.pops, written, rules),
             *judge_pops(self.pops, written, self._by_value(POPPED_LETTERS), DELIVERIES_MAX, clock),
             *judge_returns(self.puller.returned, retries.values(), letters.values(), clock),
-            *judge_pulls(self.puller.notes[TOPIC], reads),
-            *judge_pulls(self.puller.notes[RETRY_TOPIC], retries),
-            *judge_pulls(self.asker.notes, reads),
+            *judge_pulls(self.puller.notes[TOPIC], reads, rules),
+            *judge_pulls(self.puller.notes[RETRY_TOPIC], retries, rules),
+            *judge_pulls(self.asker.notes, reads, rules),
             *self.asker.unwanted[:TOLD_MAX],
             *self.finder.wrong,
         ]

@@ -54,6 +54,11 @@ class RemotingLink:
         return cls(address, streams, on_request, serialisation)
 
     @property
+    def host(self) -> str:
+        """Whom it leads to."""
+        return self.address.rpartition(":")[0]
+
+    @property
     def is_closed(self) -> bool:
         """Whether it is of no use any more."""
         return bool(self._why)

@@ -107,20 +107,17 @@ class Popper(RemotingClient):
     async def _pop(self, broker: str) -> list[Had]:
         """Return what was popped. Raises LinkFailed."""
         poll_ms, asked_ns = self.random.randint(*POLL_MS), now_ns()
-        answer = await self.ask(
-            self.topic,
-            broker,
-            RequestCode.POP_MESSAGE,
-            self._fields(poll_ms),
-            wait_s=ANSWER_SECONDS + poll_ms / 1_000,
-        )
+        fields = {**self._fields(poll_ms), "bname": broker}
+        link = await self.master(self.topic, broker)
+        wait_s = ANSWER_SECONDS + poll_ms / 1_000
+        answer = await link.call(RequestCode.POP_MESSAGE, fields, wait_s=wait_s)
         if answer.code in {ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL}:
             return []
         if answer.code != ResponseCode.SUCCESS:
             raise LinkFailed(f"pop: {ResponseCode(answer.code).name}: {answer.remark}")
-        return self._handed(broker, answer, asked_ns)
+        return self._handed(broker, answer, asked_ns, link.host)
 
-    def _handed(self, broker: str, answer: Command, asked_ns: int) -> list[Had]:
+    def _handed(self, broker: str, answer: Command, asked_ns: int, told_by: str) -> list[Had]:
         start = int(answer.fields["startOffsetInfo"].split()[2])
         pop_ms, invisible_ms, number = (
             int(answer.fields[name]) for name in ("popTime", "invisibleTime", "reviveQid")
@@ -130,7 +127,7 @@ class Popper(RemotingClient):
             place = place_of(one.locator)
             assert place is not None, one.locator
             value, deliveries = value_of(one), one.reconsume_times + 1
-            handed = Handed(self.name, place, value, deliveries, asked_ns, now_ns())
+            handed = Handed(self.name, place, value, deliveries, asked_ns, now_ns(), told_by)
             self.notes.handed.append(handed)
             receipt = Receipt(
                 start, pop_ms, invisible_ms, number, broker, one.queue_id, one.queue_offset

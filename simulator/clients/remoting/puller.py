@@ -117,14 +117,14 @@ class Puller(RemotingClient):
         fields = self._named(topic, queue) | {"setZeroIfNotFound": "false"}
         code = RequestCode.QUERY_CONSUMER_OFFSET
         answer = await self.ask(topic, queue.broker, code, fields)
-        partition = self._partitions.get((topic, queue))
+        partition, told_ns = self._partitions.get((topic, queue)), now_ns()
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             if partition is not None:
-                self.notes[topic].told.append(Told(partition, -1, asked_ns))
+                self.notes[topic].told.append(Told(partition, -1, asked_ns, told_ns))
             code = RequestCode.GET_MIN_OFFSET
             answer = await self.ask(topic, queue.broker, code, self._named(topic, queue))
         elif answer.code == ResponseCode.SUCCESS and partition is not None:
-            told = Told(partition, int(answer.fields["offset"]), asked_ns)
+            told = Told(partition, int(answer.fields["offset"]), asked_ns, told_ns)
             self.notes[topic].told.append(told)
         if answer.code != ResponseCode.SUCCESS:
             raise LinkFailed(f"position: {ResponseCode(answer.code).name}: {answer.remark}")

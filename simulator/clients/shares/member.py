@@ -95,6 +95,8 @@ class ShareMember:
     now_ns: Callable[[], int]
     version: int
     """Of ShareFetch and ShareAcknowledge."""
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    """Of leaders, as far as anybody wants to know."""
     habits: Habits = Habits()
     is_draining: bool = False
     """Whether it accepts everything from now on."""
@@ -262,7 +264,7 @@ class ShareMember:
                 self._lose([each.partition_index for each in found[at + 1 :]], asked_ns)
                 self._end_session(leader)
                 raise self._later(f"fetch of partition {one.partition_index}: {code.name}")
-            self._take(session, one, asked_ns)
+            self._take(leader, one, asked_ns)
 
     def _ask(
         self, ask: Ask, words: Mapping[Place, Kind], asked_ns: int
@@ -328,8 +330,9 @@ class ShareMember:
         """Note that records of these may have been handed out, and nobody has seen it."""
         self.notes.lost += [LostAnswer(each, asked_ns, self.name) for each in sorted(partitions)]
 
-    def _take(self, session: Session, found: Any, asked_ns: int) -> None:
+    def _take(self, leader: int, found: Any, asked_ns: int) -> None:
         """Hold what was handed out; offsets without a record are gaps."""
+        session, told_by = self.sessions[leader], self.hosts.get(leader, "")
         partition = found.partition_index
         values = {
             record.offset: (record.value or b"").decode()
@@ -345,7 +348,8 @@ class ShareMember:
                 if value is None:
                     session.gaps.add(place)
                     continue
-                handed = Handed(self.name, place, value, run.delivery_count, asked_ns, told_ns)
+                count = run.delivery_count
+                handed = Handed(self.name, place, value, count, asked_ns, told_ns, told_by)
                 self.notes.handed.append(handed)
                 session.held[place] = handed
 

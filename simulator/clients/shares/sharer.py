@@ -68,6 +68,7 @@ class Sharer:
             notes=self.notes,
             now_ns=now_ns,
             version=1 + self.number % 2,
+            hosts=self.world.brokers,
         )
 
     async def _turn(self, member: ShareMember) -> None:

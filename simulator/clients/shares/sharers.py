@@ -117,7 +117,7 @@ class Sharers:
     def judge(self) -> list[str]:
         """Return what members were told and must not be."""
         aborted = frozenset[str]() if self.writer is None else self.writer.aborted
-        return judge_shares(self.notes, self.written, aborted)
+        return judge_shares(self.notes, self.written, self._world.rules, aborted)
 
 
 async def configure(world: ClientWorld, draw: Random, *, is_committed: bool) -> None:

@@ -89,6 +89,7 @@ class Told(NamedTuple):
     partition: int
     position: int
     asked_ns: int
+    told_ns: int
 
 
 class Clock(NamedTuple):

@@ -1,7 +1,8 @@
 """The judge of what is pulled, and of a group's positions.
 
     pulled      at each place what a Kafka client reads there
-    position    not below one that was acknowledged before it was asked for, nor above any
+    position    not below one that was acknowledged before it was asked for, nor above any; said
+                of none that a coordinator may have told which does not know that it stood still
     in the end  everything was pulled
 
 A position without an answer may count later than one that was told afterwards.
@@ -9,9 +10,10 @@ A position without an answer may count later than one that was told afterwards.
 Source: docs/adr/0122.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from simulator.history.events import Rules
 from simulator.history.remoting.events import Place, Read, Told, Updated, some
 
 
@@ -32,12 +34,12 @@ class PullNotes:
             self.clashes.append(f"{first} was pulled at {place}, and then {value}")
 
 
-def judge_pulls(notes: PullNotes, reads: Mapping[Place, Read]) -> list[str]:
+def judge_pulls(notes: PullNotes, reads: Mapping[Place, Read], rules: Rules) -> list[str]:
     """Return what was pulled and is not so, and positions that can not be."""
     return [
         *some(notes.clashes),
         *some([*_other(notes, reads)]),
-        *some([*_positions(notes.told, notes.updates)]),
+        *some([*_positions(_surely_new(notes.told, rules), notes.updates)]),
     ]
 
 
@@ -51,6 +53,10 @@ def _other(notes: PullNotes, reads: Mapping[Place, Read]) -> Iterator[str]:
         there = reads.get(place)
         if there is not None and there.value != value:
             yield f"{value} was pulled at {place}, where a Kafka client reads {there.value}"
+
+
+def _surely_new(told: Iterable[Told], rules: Rules) -> list[Told]:
+    return [one for one in told if not rules.somebodys_may_be_old(one.asked_ns, one.told_ns)]
 
 
 def _positions(told: Collection[Told], updates: Collection[Updated]) -> Iterator[str]:
