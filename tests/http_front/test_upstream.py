@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.waiting import until
 from penstock.http.bodies import ReceiveWish
 from penstock.http.operations import receive as receiving
 from penstock.http.operations.receive import Taking, wanted_of
@@ -67,8 +68,7 @@ def test_a_request_is_asked_anew_on_another_connection_once_the_first_is_lost() 
                 assert answer.code == ResponseCode.SUCCESS
                 (connection,) = nodes._connections.values()
                 node.hang_up()
-                while not connection.is_lost:  # noqa: ASYNC110  nothing tells
-                    await asyncio.sleep(0.001)
+                await until(lambda: connection.is_lost)  # noqa: B023
             assert len(node.requests(ACK)) == 3
             front.close()
 
