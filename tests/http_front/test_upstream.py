@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import until
-from penstock.http.bodies import ReceiveWish
+from penstock.http.bodies import ReceiveRequest
 from penstock.http.operations import receive as receiving
 from penstock.http.operations.receive import Taking, wanted_of
 from penstock.http.upstream.connection import PENDING_MAX, open_connection
@@ -129,7 +129,7 @@ def test_watches_are_full_at_their_bound_and_not_before() -> None:
 
 
 def _taking(front: Any, topic: str = "t") -> Taking:
-    wanted = wanted_of(topic, "g", ReceiveWish())
+    wanted = wanted_of(topic, "g", ReceiveRequest())
     return Taking(front, calling(front).call, front.identity(None), wanted)
 
 
