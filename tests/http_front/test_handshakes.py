@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 
+from harness.waiting import until
 from penstock.http import accepting
 from penstock.http.accepting import Accepting
 from penstock.http.server import bind
@@ -25,8 +26,8 @@ def test_so_many_handshakes_are_open_at_a_time_and_one_more_is_ended(
         for number in range(3):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writers.append(writer)
-            while len(doors._opening) + front.stats.refused_connections <= number:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+            seen = number + 1
+            await until(lambda: len(doors._opening) + front.stats.refused_connections >= seen)  # noqa: B023
         assert (len(doors._opening), front.stats.refused_connections) == (2, 1)
         assert await reader.read() == b""
         for writer in writers:

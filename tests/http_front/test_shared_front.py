@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from harness.waiting import until
 from penstock.http import front as front_module
 from penstock.http.front import IDENTITIES_MAX, Front
 from penstock.http.limits import BODY_BYTES_MAX, Held
@@ -101,8 +102,7 @@ def test_a_look_for_a_node_that_takes_long_is_not_begun_again(
             node.may_tell_routes.clear()
             front = front_of(node.address)
             looks = [asyncio.create_task(front.health.is_reached()) for _ in range(3)]
-            while not node.asked:  # noqa: ASYNC110  nothing tells
-                await asyncio.sleep(0.001)
+            await until(lambda: node.asked)
             looks.append(asyncio.create_task(front.health.is_reached()))
             await asyncio.sleep(0.01)
             node.may_tell_routes.set()
@@ -122,8 +122,7 @@ def test_a_look_for_a_node_keeps_its_connections_while_other_access_keys_come() 
             node.may_tell_routes.clear()
             front = front_of(node.address)
             look = asyncio.create_task(front.health.is_reached())
-            while not node.asked:  # noqa: ASYNC110  nothing tells
-                await asyncio.sleep(0.001)
+            await until(lambda: node.asked)
             _full(front)
             node.may_tell_routes.set()
             assert await look

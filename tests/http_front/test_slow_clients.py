@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from harness.waiting import until
 from penstock.http.front import Front
 from penstock.http.limits import Limits
 from penstock.http.pages.openapi import document
@@ -47,8 +48,7 @@ async def serving(limits: Limits) -> AsyncIterator[tuple[Front, Connect]]:
     server = HttpServer(front, listening, None)
     running = asyncio.create_task(server._serve())
     async with asyncio.timeout(120):
-        while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
-            await asyncio.sleep(0.001)
+        await until(lambda: server.started)
         yield front, Connect(server, port)
         server._stop()
         await running
@@ -62,11 +62,6 @@ async def _ends(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
     except ConnectionError:
         return b""
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110  as above
-        await asyncio.sleep(0.001)
 
 
 def with_limits(limits: Limits, test: Callable[[Front, Connect], Awaitable[None]]) -> None:
@@ -84,7 +79,7 @@ def test_who_sends_no_whole_head_is_ended() -> None:
             writer.write(sent)
             await _ends(reader)
             writer.close()
-        await _until(lambda: not front.stats.connections)
+        await until(lambda: not front.stats.connections)
         assert front.stats.slow_clients == 3
 
     with_limits(Limits(head_s=0.2, idle_s=600, stop_s=5), test)
@@ -136,7 +131,7 @@ def test_who_reads_nothing_is_ended_and_holds_nothing() -> None:
         while not front.stats.slow_clients:
             writer.write(OPENAPI * 50)
             await asyncio.sleep(0.01)
-        await _until(lambda: not front.stats.connections)
+        await until(lambda: not front.stats.connections)
         writer.close()
 
     with_limits(Limits(head_s=600, write_s=0.3, idle_s=600, stop_s=5), test)
@@ -163,7 +158,7 @@ def test_a_client_that_has_stopped_reading_for_a_while_has_all_its_time_again() 
         reader, writer = await connect()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(OPENAPI * 400)
-        await _until(connect.has_paused)
+        await until(connect.has_paused)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(400):
             await reader.readuntil(b"\r\n\r\n")
@@ -182,7 +177,7 @@ def test_who_stops_reading_once_more_is_ended_likewise() -> None:
         reader, writer = await connect()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(OPENAPI * 400)
-        await _until(connect.has_paused)
+        await until(connect.has_paused)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(400):
             await reader.readuntil(b"\r\n\r\n")
@@ -191,7 +186,7 @@ def test_who_stops_reading_once_more_is_ended_likewise() -> None:
         while not front.stats.slow_clients:
             writer.write(OPENAPI * 50)
             await asyncio.sleep(0.01)
-        await _until(lambda: not front.stats.connections)
+        await until(lambda: not front.stats.connections)
         writer.close()
 
     with_limits(Limits(write_s=2, head_s=600, stop_s=5), test)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.http.bodies import ReceiveWish
+from harness.waiting import until
+from penstock.http.bodies import ReceiveRequest
 from penstock.http.operations import receive as receiving
 from penstock.http.operations.receive import Taking, wanted_of
 from penstock.http.upstream.connection import PENDING_MAX, open_connection
@@ -67,8 +68,7 @@ def test_a_request_is_asked_anew_on_another_connection_once_the_first_is_lost() 
                 assert answer.code == ResponseCode.SUCCESS
                 (connection,) = nodes._connections.values()
                 node.hang_up()
-                while not connection.is_lost:  # noqa: ASYNC110  nothing tells
-                    await asyncio.sleep(0.001)
+                await until(lambda: connection.is_lost)  # noqa: B023
             assert len(node.requests(ACK)) == 3
             front.close()
 
@@ -129,7 +129,7 @@ def test_watches_are_full_at_their_bound_and_not_before() -> None:
 
 
 def _taking(front: Any, topic: str = "t") -> Taking:
-    wanted = wanted_of(topic, "g", ReceiveWish())
+    wanted = wanted_of(topic, "g", ReceiveRequest())
     return Taking(front, calling(front).call, front.identity(None), wanted)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from harness.waiting import until
 from penstock.net.connection import Connection
 from penstock.net.listener import Endpoint, Listener
 from penstock.net.tls.doors import Door
@@ -80,10 +81,6 @@ class Secured:
         opened = socket.create_connection(address, source_address=(source, 0))
         opened.setblocking(False)
         return opened
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        while not holds():  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
@@ -160,13 +157,13 @@ def test_a_client_that_does_not_read_is_not_encrypted_for(loop: str, files: File
             peer = await server.connect()
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             peer.send(frame(b"much"))
-            await server.until(lambda: bool(server.listener.connections))
+            await until(lambda: bool(server.listener.connections))
             (connection,) = server.listener.connections
-            await server.until(lambda: connection.stalled_bytes > size // 2)
+            await until(lambda: connection.stalled_bytes > size // 2)
             assert connection.is_choked
             peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
             assert len(await peer.reader.readexactly(len(answer))) == len(answer)
-            await server.until(lambda: connection.stalled_bytes == 0)
+            await until(lambda: connection.stalled_bytes == 0)
 
     run(scenario(), loop)
 
@@ -186,7 +183,7 @@ def test_what_comes_while_nothing_is_read_is_kept_and_counted(loop: str, files: 
             for payload in sent:
                 assert await peer.answer() == b"re:" + payload
             peer.writer.close()
-            await server.until(lambda: server.listener.stats.connections == 0)
+            await until(lambda: server.listener.stats.connections == 0)
             server.listener.sweep()
             assert server.listener.stats.unfinished_bytes == 0
 
@@ -211,7 +208,7 @@ def test_nothing_is_read_from_the_socket_before_what_came_earlier_is_decrypted(
                 recorder.slots[number].send(frame(b"taken"))
             assert recorder.frames == sent
             assert 0 < most <= WINDOW_BYTES + len(sent[0])
-            await server.until(lambda: server.listener._tls.budget.used == 0)
+            await until(lambda: server.listener._tls.budget.used == 0)
             assert server.listener.connections
 
     run(scenario(), loop)
@@ -237,14 +234,14 @@ def test_half_a_handshake_and_silence_are_ended(loop: str, files: Files) -> None
             for opened, data in zip(sockets, (b"", first[:3], first[:-1], first), strict=True):
                 opened.send(data)
             handshakes = server.listener._tls.handshakes
-            await server.until(lambda: len(handshakes.all) == 4)
+            await until(lambda: len(handshakes.all) == 4)
             for _ in range(HANDSHAKE_TICKS):
                 server.listener.sweep()
-            await server.until(lambda: not handshakes.all)
+            await until(lambda: not handshakes.all)
             assert server.listener.stats.closed == {"tls_failed": 4}
             server.listener.sweep()
             assert server.listener.stats.unfinished_bytes == 0
-            await server.until(lambda: server.listener._keeper.open_count == 0)
+            await until(lambda: server.listener._keeper.open_count == 0)
             for opened in sockets:
                 opened.close()
 
@@ -266,14 +263,14 @@ def test_a_flood_of_half_open_handshakes_keeps_nobody_out(loop: str, files: File
                 most = max(most, len(handshakes._half_open))
                 return most == HALF_OPEN_MAX
 
-            await server.until(is_full)
+            await until(is_full)
             peer = await server.connect()
             peer.send(frame(b"good"))
             assert await peer.answer() == b"good"
             assert len(handshakes._half_open) <= HALF_OPEN_MAX
             for opened in flood:
                 opened.close()
-            await server.until(lambda: not handshakes.all)
+            await until(lambda: not handshakes.all)
             assert not handshakes._half_open
             assert not handshakes._waiting
             assert not handshakes._by_host
@@ -287,7 +284,7 @@ def test_few_handshakes_are_begun_in_a_turn(loop: str, files: Files) -> None:
             first = hello(files.clients())
             flood = [server.raw() for _ in range(30)]
             handshakes = server.listener._tls.handshakes
-            await server.until(lambda: len(handshakes.all) == 30)
+            await until(lambda: len(handshakes.all) == 30)
             for opened in flood:
                 opened.send(first)
             seen = [0]
@@ -330,7 +327,7 @@ def test_a_connection_may_be_ended_at_its_door(loop: str, files: Files) -> None:
             peer = await server.connect()
             peer.send(frame(b"x"))
             assert await peer.is_ended()
-            await server.until(lambda: server.listener._keeper.open_count == 0)
+            await until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -344,7 +341,7 @@ def test_bytes_that_are_no_records_end_the_connection(loop: str, files: Files) -
             raw = peer.writer.get_extra_info("socket")
             with socket.socket(fileno=socket.dup(raw.fileno())) as same:
                 same.send(b"no record at all")
-            await server.until(lambda: server.listener._keeper.open_count == 0)
+            await until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -355,7 +352,7 @@ def test_a_listener_that_stops_ends_handshakes_too(loop: str, files: Files) -> N
             half = server.raw()
             half.send(hello(files.clients())[:-1])
             handshakes = server.listener._tls.handshakes
-            await server.until(lambda: len(handshakes.all) == 1)
+            await until(lambda: len(handshakes.all) == 1)
             await server.listener.stop(grace_seconds=1.0)
             assert server.listener._keeper.open_count == 0
             half.close()
@@ -381,7 +378,7 @@ def test_half_a_handshake_holds_no_place_that_others_need(loop: str, files: File
             assert stats.closed["gave_way"] == sum(stats.gave_way_at.values()) > 40
             for opened in flood:
                 opened.close()
-            await server.until(lambda: server.listener._keeper.open_count == 1)
+            await until(lambda: server.listener._keeper.open_count == 1)
 
     run(scenario(), loop)
 
@@ -390,12 +387,12 @@ def test_a_handshake_has_the_time_of_a_client_that_is_unknown(loop: str, files: 
     async def scenario() -> None:
         async with secured(files, unproven_seconds_max=2) as server:
             silent = server.raw()
-            await server.until(lambda: len(server.listener._tls.handshakes.all) == 1)
+            await until(lambda: len(server.listener._tls.handshakes.all) == 1)
             for _ in range(2):
                 server.listener.sweep()
             assert server.listener.stats.closed == {}
             server.listener.sweep()
-            await server.until(lambda: server.listener._keeper.open_count == 0)
+            await until(lambda: server.listener._keeper.open_count == 0)
             assert server.listener.stats.closed == {"authentication": 1}
             silent.close()
 
@@ -436,7 +433,7 @@ def test_handshakes_of_operators_do_not_wait_for_a_crowd_of_others(loop: str, fi
                 for number in range(HALF_OPEN_MAX + 20):
                     source = f"127.0.{1 + number // 250}.{1 + number % 250}"
                     stack.enter_context(server.raw(source)).send(greeting)
-                await server.until(lambda: len(handshakes._waiting) == 20)
+                await until(lambda: len(handshakes._waiting) == 20)
                 peer = await server.connect(name=OPS)
                 peer.send(frame(b"hello"))
                 assert await peer.answer() == b"hello"

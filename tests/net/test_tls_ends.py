@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from harness.waiting import until
 from penstock.net.connection import Connection
 from penstock.net.tls.addresses import LAST, PROVED, UNKNOWN
 from tests.net.serving import LOOPS, frame, run
@@ -73,7 +74,7 @@ def test_who_proves_nothing_and_goes_is_unknown(loop: str, files: Files) -> None
             peer.send(frame(b"good"))
             await peer.answer()
             peer.writer.transport.abort()
-            await server.until(lambda: not server.listener.connections)
+            await until(lambda: not server.listener.connections)
             server.listener.sweep()
             assert server.listener._tls.addresses.rank("127.0.0.1", 1) == UNKNOWN
 
@@ -86,8 +87,8 @@ def test_an_address_that_leaves_a_handshake_is_remembered(loop: str, files: File
             addresses = server.listener._tls.addresses
             with server.raw("127.0.0.2") as opened:
                 opened.send(hello(files.clients()))
-                await server.until(lambda: len(server.listener._tls.handshakes._half_open) == 1)
-            await server.until(lambda: addresses.rank("127.0.0.2", 0) == LAST)
+                await until(lambda: len(server.listener._tls.handshakes._half_open) == 1)
+            await until(lambda: addresses.rank("127.0.0.2", 0) == LAST)
 
     run(scenario(), loop)
 
@@ -116,10 +117,10 @@ def test_what_tls_has_ended_is_freed_without_a_collection(
             else:
                 with server.raw() as opened:
                     opened.send(hello(files.clients()) if how == "half open" else b"GET / HTTP")
-                    await server.until(lambda: server.listener.stats.accepted == 1)
-                    await server.until(lambda: bool(tls.handshakes._half_open) or how == "no tls")
+                    await until(lambda: server.listener.stats.accepted == 1)
+                    await until(lambda: bool(tls.handshakes._half_open) or how == "no tls")
                     kept.extend(map(weakref.ref, tls.handshakes.all))
-            await server.until(lambda: not server.listener._keeper.open_count)
+            await until(lambda: not server.listener._keeper.open_count)
             await asyncio.sleep(0)
             assert [one() for one in kept if one() is not None] == []
 

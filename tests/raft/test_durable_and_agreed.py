@@ -1,6 +1,9 @@
 """What a member says is on its disk first; and by which voters it goes before it applies them."""
 
+import pytest
+
 from penstock.base.ids import PeerId
+from penstock.base.invariant import InvariantViolation
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import VoteResponse
@@ -44,3 +47,29 @@ def test_who_was_removed_stands_no_more_though_it_has_not_applied_that_yet() -> 
     assert (single.raft.commit_index, single.raft.applied_index) == (1, 0)
     assert single.raft.role.value == Role.LEARNER.value
     assert single.raft.leader_id == PeerId(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("voted_for", PeerId(3), "a term has one vote"),
+        ("term", Term(4), "the term never falls"),
+    ],
+)
+def test_a_state_that_takes_back_a_vote_or_a_term_does_not_reach_the_disk(
+    name: str, value: int, told: str
+) -> None:
+    single = Single(terms=[1], term=5)
+    single.step(vote_request(2, 5, (1, 1)))
+    setattr(single.raft._core, name, value)
+    single.readies.clear()
+    with pytest.raises(InvariantViolation, match=told):
+        single.work()
+    assert not single.readies
+
+
+def test_a_smaller_commit_index_does_not_reach_the_disk() -> None:
+    single = Single(terms=[1, 1], term=1, commit_index=2)
+    single.raft._core.log.commit_index = RaftIndex(1)
+    with pytest.raises(InvariantViolation, match="what is committed stays so"):
+        single.step(vote_request(2, 2, (2, 1)))

@@ -5,14 +5,14 @@ import contextlib
 import shutil
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from harness.ports import free_port
-from harness.waiting import UNTIL_SECONDS
+from harness.waiting import UNTIL_SECONDS, until
 from penstock.net.errors import CloseKind
 from penstock.net.tls.handshakes import HANDSHAKE_TICKS
 from penstock.runtime.io import http_tls
@@ -84,10 +84,6 @@ class Served:
         opened = self.sockets.enter_context(socket.create_connection(("127.0.0.1", self.port)))
         opened.setblocking(False)
         return opened
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        while not holds():  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0.002)
 
     async def until_closed(self, opened: socket.socket) -> None:
         async with asyncio.timeout(UNTIL_SECONDS):
@@ -173,7 +169,7 @@ def test_those_that_only_connect_give_way_and_keep_nobody_out(files: Files) -> N
             tls = served.server.tls
             assert tls is not None
             silent = [served.connect() for _ in range(HANDSHAKES_MAX + 5)]
-            await served.until(lambda: tls.failed[CloseKind.GAVE_WAY] == 5)
+            await until(lambda: tls.failed[CloseKind.GAVE_WAY] == 5)
             assert await served.get("/page") == (b"200", b"hello\n")
             for one in silent[:6]:
                 await served.until_closed(one)

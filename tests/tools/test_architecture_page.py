@@ -167,3 +167,22 @@ def test_every_decision_stands_in_the_index_under_its_number() -> None:
     index = (ROOT / "docs/adr/README.md").read_text()
     for page in DECISIONS:
         assert f"| [{page.name[:4]}]({page.name}) | " in index, page.name
+
+
+def test_every_requirement_that_is_cited_has_its_row_and_every_row_is_cited() -> None:
+    rows = re.findall(
+        r"^\| ([A-Z]-\d+) \|", (ROOT / "docs/requirements.md").read_text(), re.MULTILINE
+    )
+    sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.pyx"), *DECISIONS]
+    cited = {
+        row
+        for file in sources
+        for row in re.findall(r"(?<![\w-])[GKMPST]-\d{1,2}(?!\d)", file.read_text())
+    }
+    assert cited == set(rows)
+    assert len(rows) == len(set(rows))
+
+
+def test_no_module_cites_what_is_not_in_the_repository() -> None:
+    elsewhere = re.compile(r"rows? [A-Z]-\d+ of|spec of the|specification [A-Z]-\d")
+    assert [str(one) for one in SOURCE.rglob("*.py") if elsewhere.search(one.read_text())] == []

@@ -236,7 +236,7 @@ def test_a_package_of_26_modules_is_found_and_one_of_25_is_not(count):
 )
 @pytest.mark.parametrize("docstring", ["", '    """What it does,\n    at some length."""\n'])
 def test_functions_that_are_mostly_long_are_found(median, p95, is_short, docstring):
-    lengths = [2] * 9 + [median] * 9 + [p95] * 2
+    lengths = [2] * 10 + [median] * 9 + [p95]
     body = "".join(
         f"def f{number}() -> None:\n{docstring}" + "    pass\n" * (length - 1)
         for number, length in enumerate(lengths)

@@ -1,6 +1,6 @@
 """The sums of a row, and adding a run of batches to rows: the Python twins of `_counts.pyx`.
 
-Source: row G-24 of the specification; docs/adr/0119 for the cost.
+Source: docs/requirements.md G-24; docs/adr/0119 for the cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ A fold ends when its rows are taken, which is due at the next multiple of the le
 the next one begins at that moment, so that a row is complete and an event lies within the times of
 its row. Who adds often keeps its rows until `generation` changes.
 
-Source: row G-24 of the specification (rows in near real time), with a bound of ours.
+Source: docs/requirements.md G-24 (rows in near real time), with a bound of ours.
 """
 
 from typing import Final, NamedTuple

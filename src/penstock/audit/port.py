@@ -1,6 +1,6 @@
 """The audit of a node as those see it who count for it, and who tell its numbers.
 
-Source: row K-58 of the specification.
+Source: docs/requirements.md K-58.
 """
 
 from typing import Any, Protocol

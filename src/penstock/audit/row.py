@@ -1,6 +1,6 @@
 """One row of the audit: who did what with which partition within a fold, and how much.
 
-Source: rows K-58 and G-24 of the specification; the bytes are docs/formats/audit.md.
+Source: docs/requirements.md K-58 and G-24; the bytes are docs/formats/audit.md.
 """
 
 import json

@@ -6,7 +6,7 @@
 
 Words are those of rows: lower case, as `Operation` and `Resource` of the broker are called.
 
-Source: row G-26 of the specification; Kafka `AclEntry.operationsImplied` for what is in another.
+Source: docs/requirements.md G-26; Kafka `AclEntry.operationsImplied` for what is in another.
 """
 
 from collections.abc import Iterable, Mapping

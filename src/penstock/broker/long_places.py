@@ -69,7 +69,7 @@ class LongPlaces:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """The same before anything was decoded: only bytes wait, so they are not limited here."""
+        """As `away`, before anything was decoded: only bytes wait, so they are not limited here."""
         size = self._holders[asyncio.current_task()]
         self._leave()
         try:

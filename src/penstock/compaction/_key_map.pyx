@@ -12,6 +12,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from penstock.base._varint cimport put_varint, zigzag
 from penstock.record._rows cimport Row, read_row, read_varint
 
 from penstock.compaction.sifted import Sifted
@@ -129,13 +130,7 @@ cdef void hash_key(
 
 
 cdef inline Py_ssize_t write_varint(uint8_t* out, Py_ssize_t at, int64_t value) noexcept nogil:
-    cdef uint64_t raw = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-    while raw > 0x7F:
-        out[at] = <uint8_t> (raw & 0x7F | 0x80)
-        at += 1
-        raw >>= 7
-    out[at] = <uint8_t> raw
-    return at + 1
+    return put_varint(out + at, zigzag(value)) - out
 
 
 cdef class Block:

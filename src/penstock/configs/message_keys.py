@@ -1,6 +1,6 @@
 """Configurations of topics that are about single messages; Kafka has none of them.
 
-Source: ours; RocketMQ's `TopicMessageType`, row M-12 of the specification.
+Source: ours; RocketMQ's `TopicMessageType`, docs/requirements.md M-12.
 """
 
 from penstock.configs import keys

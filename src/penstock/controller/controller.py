@@ -170,7 +170,7 @@ class Controller:
         return self.finish_install(installation)
 
     def finish_install(self, installation: Installation) -> ClusterDelta:
-        """Do so with a snapshot of this image that was read in parts. Raises: as `install`."""
+        """Install a snapshot of this image that was read in parts. Raises: as `install`."""
         delta = installation.finish()
         self.image.publish(delta)
         return delta

@@ -8,7 +8,7 @@ A message is named by its place: clients of all protocols can be told of it, and
 message is handed out without a look at the message. So nodes agree about which messages are
 traced, whichever of them leads: that is decided by a hash of the place.
 
-Source: row M-12 of the specification; RocketMQ's `TraceContext` for what is told. The bounds are
+Source: docs/requirements.md M-12; RocketMQ's `TraceContext` for what is told. The bounds are
 ours.
 """
 

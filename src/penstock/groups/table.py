@@ -92,7 +92,7 @@ class GroupTable:
         self._clock = clock
         self.groups: dict[str, BaseGroup] = {}
         self._of: dict[int, Groups] = {}
-        """The same groups by partition."""
+        """The groups by the partition that they hash to."""
         self.successors: dict[str, BaseGroup] = {}
         """Groups that are to take the place of one of another kind once that is durable."""
         self.pinned = PinnedBytes()

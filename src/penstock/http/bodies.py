@@ -14,7 +14,7 @@ from penstock.http.problems import Problem, bad_request
 T = TypeVar("T")
 
 KEY_CHARS_MAX: Final = 63
-"""What a record's key may have as a message group of RocketMQ's."""
+"""A key is the message group of the message for RocketMQ's clients, whose groups have no more."""
 DELAY_LEVEL_MAX: Final = 18
 ID_CHARS_MAX: Final = 128
 RECEIPT_CHARS_MAX: Final = 1_024
@@ -23,8 +23,6 @@ INVISIBLE_S: Final = 30.0
 Invisible = Annotated[
     float, Meta(ge=1, le=INVISIBLE_S_MAX, description="Seconds in which nobody else gets it.")
 ]
-
-
 Key = Annotated[
     str, Meta(min_length=1, max_length=KEY_CHARS_MAX, description="Equal keys stay in order.")
 ]
@@ -34,7 +32,7 @@ Id = Annotated[
 
 
 class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
-    """A message to be produced: a value as text or as base64, and what is told about it."""
+    """A message to be produced: a value as text or as base64, and its properties."""
 
     value: Annotated[str, Meta(description="The value, as text.")] | None = None
     value_base64: Annotated[str, Meta(description="The value, if it is no text.")] | None = None
@@ -62,7 +60,7 @@ class Produce(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[list[NewMessage], Meta(min_length=1, max_length=MESSAGES_MAX)]
 
 
-class ReceiveWish(msgspec.Struct, forbid_unknown_fields=True):
+class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
     """How messages are to be handed out."""
 
     max: Annotated[int, Meta(ge=1, le=POP_MAX, description="Messages at most.")] = POP_MAX

@@ -437,11 +437,11 @@ def group_error(context: RequestContext, group_id: str, operation: Operation) ->
 
 
 def told_group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
-    """The same, for answers from memory: only while no other coordinator can be active."""
+    """As `group_error`, for answers from memory: NOT_COORDINATOR if another one may be active."""
     error = group_error(context, group_id, operation)
     return error or group_error_of_broker(context.broker, group_id)
 
 
 def group_error_of_broker(broker: Broker, group_id: str) -> ErrorCode:
-    """The same for another broker, which may ask everything."""
+    """As `told_group_error`, for another broker, which may ask everything."""
     return ErrorCode.NONE if knows_group(broker, group_id) else ErrorCode.NOT_COORDINATOR

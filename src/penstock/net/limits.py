@@ -96,7 +96,7 @@ class NetLimits:
     one."""
 
     unproven_per_address_max: Annotated[int, Ge(1)] = 2_500
-    """The same from one address, and never more than half of all of them."""
+    """Of `unproven_max` those from one address, and never more than half of it."""
 
     unproven_seconds_max: Annotated[int, Ge(1), Le(3_600)] = 30
     """Time from connecting until a client has to have proved who it is, TLS included."""

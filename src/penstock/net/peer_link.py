@@ -112,7 +112,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self.address = "?"
         """Address of the other end, for log lines."""
         self.host = "?"
-        """The same without the port."""
+        """Host of the other end, without the port."""
         self.frame_bytes_max = 0
         """Largest frame that the other end accepts."""
         self.has_received = False

@@ -31,7 +31,7 @@ class Holder(Protocol):
 
 
 class Ended(Holder, Protocol):
-    """The same, which ends when others need its memory."""
+    """A holder that can be ended when others need its memory."""
 
     def end(self, kind: CloseKind) -> None:
         """End the connection."""

@@ -33,7 +33,8 @@ TURN_SECONDS = 0.000_5
 """One more request may begin just before it is over; with a slice and a few answers that are begun
 a turn is below 5 ms."""
 PEERS_SECONDS = 0.002
-"""The same for links of peers, which share with nobody else and send what clients wait for."""
+"""What links of peers have of a turn: more, since they share it with nobody else and send what
+clients wait for."""
 ONES_PART = 2
 """Half as much again for connections that have sent a single request: those do not wait for a
 turn."""

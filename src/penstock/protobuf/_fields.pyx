@@ -15,6 +15,8 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from penstock.base._varint cimport put_varint, varint_bytes
+
 from penstock.protobuf.fields import encode_fields as encode_interpreted
 
 cdef extern from "Python.h":
@@ -31,23 +33,6 @@ cdef struct Part:
     uint64_t tag
     uint64_t number  # the value, or its length in bytes
     const char* data  # NULL: it is a number
-
-
-cdef inline int varint_bytes(uint64_t value) noexcept:
-    cdef int size = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, uint64_t value) noexcept:
-    while value >= 0x80:
-        at[0] = <uint8_t> (value & 0x7F | 0x80)
-        at += 1
-        value >>= 7
-    at[0] = <uint8_t> value
-    return at + 1
 
 
 def encode_fields(object fields):

@@ -37,6 +37,8 @@ cdef enum:
     TOPIC_ID = 13
     NO_REPLICA_FIELD = 15
     TOPIC_ID_BYTES = 16
+    ARRAY = 4  # bytes of a length
+    STRING = 2
     FRAME_BYTES_MAX = 16 << 10
     TOPIC_BYTES_MAX = 255
     HEAD_BYTES_MAX = TOPIC_BYTES_MAX + 96
@@ -52,30 +54,22 @@ cdef struct Cursor:
     int version
 
 
-cdef Py_ssize_t read_count(Cursor* cursor, Py_ssize_t element_bytes) noexcept:
-    """Return the count of an array and move behind it; -1 for null, and for more than fit."""
-    cdef Py_ssize_t count
-    if cursor.version >= FLEXIBLE:
-        count = read_short_length(cursor.data, &cursor.at, cursor.size)
-    else:
-        if cursor.size - cursor.at < 4:
-            return -1
-        count = get_i32(cursor.data + cursor.at)
-        cursor.at += 4
-    return count if count * element_bytes <= cursor.size - cursor.at else -1
+cdef inline Py_ssize_t read_length(Cursor* cursor, int width, Py_ssize_t element_bytes) noexcept:
+    """Return a length and move behind it; -1 for null, and for more elements than fit.
 
-
-cdef Py_ssize_t read_text(Cursor* cursor) noexcept:
-    """Return the bytes of a string that begins there; -1 for null, and for more than there is."""
+    `width` is how many bytes a length has in versions that are not flexible.
+    """
     cdef Py_ssize_t length
+    cdef const uint8_t* at
     if cursor.version >= FLEXIBLE:
         length = read_short_length(cursor.data, &cursor.at, cursor.size)
+    elif cursor.size - cursor.at < width:
+        return -1
     else:
-        if cursor.size - cursor.at < 2:
-            return -1
-        length = get_i16(cursor.data + cursor.at)
-        cursor.at += 2
-    return length if length <= cursor.size - cursor.at else -1
+        at = cursor.data + cursor.at
+        length = get_i32(at) if width == ARRAY else get_i16(at)
+        cursor.at += width
+    return length if length * element_bytes <= cursor.size - cursor.at else -1
 
 
 cdef bint skip_no_tags(Cursor* cursor) noexcept:
@@ -133,18 +127,18 @@ cdef list make_parts(Cursor* cursor):
     """Return the partitions that are asked for; None for what is not usual."""
     cdef list parts = []
     cdef Py_ssize_t length
-    cdef Py_ssize_t topics = read_count(cursor, 1)
+    cdef Py_ssize_t topics = read_length(cursor, ARRAY, 1)
     cdef bytes topic
     cdef object part
     if topics < 0:
         return None
     for _ in range(topics):
-        length = TOPIC_ID_BYTES if cursor.version >= TOPIC_ID else read_text(cursor)
+        length = TOPIC_ID_BYTES if cursor.version >= TOPIC_ID else read_length(cursor, STRING, 1)
         if length < 0 or length > cursor.size - cursor.at:
             return None
         topic = PyBytes_FromStringAndSize(<const char*> cursor.data + cursor.at, length)
         cursor.at += length
-        length = read_count(cursor, 16)
+        length = read_length(cursor, ARRAY, 16)
         if length < 0:
             return None
         for _ in range(length):
@@ -190,13 +184,13 @@ def parse_fetch_request(object frame, Py_ssize_t at, int version):
         put_item(request, 4, 0)
         put_item(request, 5, -1)
     cdef list parts = make_parts(&cursor)
-    if parts is None or (version >= SESSION and read_count(&cursor, 1) != 0):
+    if parts is None or (version >= SESSION and read_length(&cursor, ARRAY, 1) != 0):
         return parse_interpreted(frame, at, version)
     put_item(request, 6, parts)
     put_item(request, 7, [])
     cdef str rack = ""
     if version >= RACK:
-        length = read_text(&cursor)
+        length = read_length(&cursor, STRING, 1)
         if length < 0:
             return parse_interpreted(frame, at, version)
         if length:

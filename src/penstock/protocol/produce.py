@@ -274,7 +274,7 @@ def _flexible_head(topic: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _legacy_head(topic: bytes) -> bytes:
-    """The same, before compact lengths."""
+    """As `_flexible_head`, for versions without compact lengths."""
     return b"\0\0\0\1" + legacy_name(topic)
 
 

@@ -191,12 +191,28 @@ class Raft:
             return None
         if snapshot is not None or entries:
             log.note_write_begun()
-        self._handed_hard_state = hard_state
+        self._hand(hard_state)
         self._handed_leadership = self.leadership
         self._ready_count += 1
         for sent in (core.messages, core.messages_persisted, core.reads):
             sent.clear()
         return ready
+
+    def _hand(self, hard_state: HardState) -> None:
+        """Note what the disk is to hold.
+
+        Invariant: term and commit index never fall, and a vote stays for as long as its term.
+        """
+        handed = self._handed_hard_state
+        invariant(hard_state.term >= handed.term, "the term never falls", term=hard_state.term)
+        committed = hard_state.commit_index
+        invariant(committed >= handed.commit_index, "what is committed stays so", index=committed)
+        is_kept = hard_state.term > handed.term or handed.voted_for in {
+            NO_PEER,
+            hard_state.voted_for,
+        }
+        invariant(is_kept, "a term has one vote", term=hard_state.term, vote=hard_state.voted_for)
+        self._handed_hard_state = hard_state
 
     def _is_vote_new(self, hard_state: HardState) -> bool:
         handed = self._handed_hard_state

@@ -10,24 +10,13 @@ Source: as in `build.py`. It deliberately checks nothing but types: its input is
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
+
+from penstock.base._varint cimport put_varint, varint_bytes, zigzag
 
 cdef enum:
     VARINT_BYTES_MAX = 10
-
-
-cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
-    return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-
-
-cdef inline Py_ssize_t varint_bytes(int64_t value) noexcept nogil:
-    cdef uint64_t raw = zigzag(value)
-    cdef Py_ssize_t size = 1
-    while raw > 0x7F:
-        raw >>= 7
-        size += 1
-    return size
 
 
 cdef class Writer:
@@ -58,13 +47,8 @@ cdef class Writer:
 
     cdef inline void varint(self, int64_t value) noexcept:
         """Write a number; room for it was made before."""
-        cdef uint64_t raw = zigzag(value)
-        while raw > 0x7F:
-            self.data[self.size] = <char> (raw & 0x7F | 0x80)
-            self.size += 1
-            raw >>= 7
-        self.data[self.size] = <char> raw
-        self.size += 1
+        cdef uint8_t* at = <uint8_t*> self.data
+        self.size = put_varint(at + self.size, zigzag(value)) - at
 
     cdef inline void part(self, bytes content) noexcept:
         """Write length and bytes, -1 for None; room for it was made before."""
@@ -90,7 +74,7 @@ cdef class Writer:
 cdef inline Py_ssize_t part_bytes(bytes content) noexcept:
     if content is None:
         return 1
-    return varint_bytes(PyBytes_GET_SIZE(content)) + PyBytes_GET_SIZE(content)
+    return varint_bytes(zigzag(PyBytes_GET_SIZE(content))) + PyBytes_GET_SIZE(content)
 
 
 cdef bytes header_block(object headers):
@@ -121,7 +105,7 @@ def encode_records(records, int64_t base_timestamp):
         timestamp_delta = timestamp - base_timestamp
         headers = header_block(found) if found else b"\0"
         size = (
-            1 + varint_bytes(timestamp_delta) + varint_bytes(delta)
+            1 + varint_bytes(zigzag(timestamp_delta)) + varint_bytes(zigzag(delta))
             + part_bytes(key) + part_bytes(value) + PyBytes_GET_SIZE(headers)
         )
         out.reserve(VARINT_BYTES_MAX + size)

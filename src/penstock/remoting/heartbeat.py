@@ -60,7 +60,7 @@ class Heartbeat(NamedTuple):
 
 
 class _Heartbeat(msgspec.Struct, frozen=True):
-    """The same, of which the groups are not read yet: these may be 75,000 subscriptions."""
+    """A heartbeat whose groups are not read yet: they may have 75,000 subscriptions."""
 
     client_id: str = msgspec.field(name="clientID")
     consumers: tuple[msgspec.Raw, ...] = msgspec.field(default=(), name="consumerDataSet")

@@ -33,7 +33,7 @@ class TagFilter(NamedTuple):
 
     @property
     def work(self) -> int:
-        """Nearly nothing."""
+        """What judging one message costs, in microseconds: nearly nothing."""
         return 0
 
     @property
@@ -58,12 +58,12 @@ class SqlFilter(NamedTuple):
 
     @property
     def work(self) -> int:
-        """About the microseconds of a message."""
+        """What judging one message costs, in about microseconds."""
         return self.compiled.get(self.text).work
 
     @property
     def wants_all(self) -> bool:
-        """Whether each message is wanted: an expression is to be asked."""
+        """False: which messages are wanted only the expression says."""
         return False
 
     def judge(self) -> Judge:

@@ -66,7 +66,7 @@ class BoundSpec:
     timestamp_ms: int | None = None
     """For all partitions: the first record with this timestamp or a later one."""
     by_timestamp: Offsets | None = None
-    """The same, partition by partition."""
+    """For each partition: the first record with this timestamp or a later one."""
     offsets: Offsets | None = None
     """Offsets partition by partition; EARLIEST and LATEST are allowed."""
     special: int = EARLIEST

@@ -81,7 +81,7 @@ class HistogramDataPoint:
 
 @message
 class ExponentialHistogramDataPoint:
-    """The same; of its buckets nothing is kept."""
+    """A histogram whose buckets grow by a factor; nothing is kept of its buckets."""
 
     attributes: Sequence[KeyValue] = field(1, Kind.MESSAGE, KeyValue, default=())
     start_time_unix_nano: int = field(2, Kind.FIXED, default=0)

@@ -33,7 +33,7 @@ def check_times(times: Times, rules: BatchRules, now_ms: int) -> None:
 def check_records(
     block: memoryview, header: BatchHeader, times: Times, rules: BatchRules, now_ms: int
 ) -> None:
-    """The same with the decompressed records of the batch: the error names those at fault."""
+    """As `check_times`, with the decompressed records: the error names those at fault."""
     if rules.is_log_append_time or _are_within(times, rules, now_ms):
         return
     try:

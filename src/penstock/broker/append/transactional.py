@@ -63,7 +63,7 @@ def guard_for(
     epoch: ProducerEpoch,
     sequence: int = NO_SEQUENCE,
 ) -> Guard:
-    """The same for a batch that is not there yet; without a sequence, of a coordinator.
+    """Return the guard for a batch that is not there yet; without a sequence, of a coordinator.
 
     An instance that was replaced gets one that lets nothing in: it does not displace that of the
     instance that has replaced it.

@@ -8,7 +8,7 @@
 
 What was folded or waits is lost with a process that is killed.
 
-Source: row K-58 of the specification (denied always, permitted on request); bounds are ours.
+Source: docs/requirements.md K-58 (denied always, permitted on request); bounds are ours.
 """
 
 from __future__ import annotations

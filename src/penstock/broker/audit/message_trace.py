@@ -12,7 +12,7 @@ How many of a topic's messages are traced is said by the topic, else by the brok
 these are, by a hash. A change counts for what happens from then on: of messages that are under way
 the first events, or the last ones, may be missing.
 
-Source: row M-12 of the specification; bounds are ours.
+Source: docs/requirements.md M-12; bounds are ours.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ One batch is under way at a time. A batch that was not confirmed is written agai
 be there twice: the record's key names the row. A node that leads no partition of the topic waits
 until it does. What waits is lost with a process that is killed.
 
-Source: row K-58 of the specification; bounds are ours.
+Source: docs/requirements.md K-58; bounds are ours.
 """
 
 from __future__ import annotations

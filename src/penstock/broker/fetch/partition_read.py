@@ -117,7 +117,7 @@ class PartitionRead:
         self.aborted: list[AbortedTransaction] | None = None
         """Aborted transactions in what was found; None if they are not asked for."""
         self.known_aborted: list[AbortedTransaction] | None = None
-        """The same of what the tier gave, which tells them with the records."""
+        """Aborted transactions in records of the tier, which tells them with the records."""
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
         self.is_told = False

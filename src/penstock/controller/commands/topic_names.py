@@ -39,9 +39,10 @@ INTERNAL_TOPICS = frozenset(
 """Names that only Penstock itself may create, change and delete."""
 
 RETRY_PREFIX = "rmq.retry."
-"""And a group of RocketMQ's clients: what they send back, to consume it again."""
+"""In front of the name of a group of RocketMQ's clients: messages that it has sent back, to consume
+them again."""
 DEAD_LETTER_PREFIX = "rmq.dlq."
-"""And such a group: what it could not consume at all."""
+"""In front of the name of such a group: messages that it could not consume at all."""
 DISCARDED_TOPIC = "rmq.transactions.discarded"
 """Half messages that nobody has decided in time."""
 

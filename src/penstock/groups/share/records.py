@@ -92,7 +92,7 @@ class Shared(NamedTuple):
 
     @property
     def partitions(self) -> Partitions:
-        """The same as Partitions."""
+        """The numbers of the partitions, without the names of the topics."""
         return {topic_id: one.numbers for topic_id, one in self.topics.items()}
 
 

@@ -14,7 +14,10 @@ from cpython.bytes cimport (
 )
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
+
+from penstock.base._varint cimport put_varint
+from penstock.protobuf._parts cimport Part, field_bytes, part_of, put_part
 
 cdef enum:
     ENTRIES_MAX = 64
@@ -38,11 +41,6 @@ cdef void _set_values() noexcept:
 
 
 _set_values()
-
-
-cdef struct Part:
-    const uint8_t* data  # NULL: there is none
-    Py_ssize_t size
 
 
 cdef struct Entry:
@@ -193,13 +191,11 @@ cdef uint64_t _number(const uint8_t* at, int size) noexcept:
 
 cdef bytes _answer(Entry* entries, int count, bytes ok):
     """Return the AckMessageResponse that says of each that all went well."""
-    cdef Part status
-    cdef Py_ssize_t size
+    cdef Part status = part_of(ok)
+    cdef Py_ssize_t size = part_bytes(status)
     cdef int place
-    status.data, status.size = <const uint8_t*> PyBytes_AS_STRING(ok), PyBytes_GET_SIZE(ok)
-    size = field_bytes(status)
     for place in range(count):
-        size += wrapped_bytes(entry_bytes(&entries[place], status))
+        size += field_bytes(entry_bytes(&entries[place], status))
     cdef bytes out = PyBytes_FromStringAndSize(NULL, size)
     cdef uint8_t* at = put_part(<uint8_t*> PyBytes_AS_STRING(out), FIRST, status)
     for place in range(count):
@@ -212,37 +208,9 @@ cdef bytes _answer(Entry* entries, int count, bytes ok):
 
 
 cdef inline Py_ssize_t entry_bytes(Entry* entry, Part status) noexcept:
-    return field_bytes(entry.id) + field_bytes(entry.handle) + field_bytes(status)
+    return part_bytes(entry.id) + part_bytes(entry.handle) + part_bytes(status)
 
 
-cdef inline Py_ssize_t field_bytes(Part part) noexcept:
-    return 0 if part.data == NULL else wrapped_bytes(part.size)
-
-
-cdef inline Py_ssize_t wrapped_bytes(Py_ssize_t size) noexcept:
-    """Return how many bytes a field of so many has."""
-    cdef Py_ssize_t left = size >> 7
-    size += 2
-    while left:
-        size += 1
-        left >>= 7
-    return size
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, uint64_t value) noexcept:
-    while value >= 0x80:
-        at[0] = <uint8_t> (value & 0x7F | 0x80)
-        at += 1
-        value >>= 7
-    at[0] = <uint8_t> value
-    return at + 1
-
-
-cdef inline uint8_t* put_part(uint8_t* at, uint8_t tag, Part part) noexcept:
-    """Write a field of a part, if it is there."""
-    if part.data == NULL:
-        return at
-    at[0] = tag
-    at = put_varint(at + 1, <uint64_t> part.size)
-    memcpy(at, part.data, part.size)
-    return at + part.size
+cdef inline Py_ssize_t part_bytes(Part part) noexcept:
+    """Return how many bytes `put_part` writes."""
+    return 0 if part.data == NULL else field_bytes(part.size)

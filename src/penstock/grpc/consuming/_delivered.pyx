@@ -17,6 +17,9 @@ from hashlib import md5
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from penstock.base._varint cimport put_varint
+from penstock.protobuf._parts cimport Part, field_bytes, part_of, put_data, put_part
+
 from penstock.grpc.statuses import MessageType
 from penstock.grpc.consuming.times import TIME_MS_MAX as _TIME_MS_MAX
 from penstock.remoting.mapping import GROUP_BYTES_MAX as _GROUP_BYTES_MAX, SYSTEM as _SYSTEM
@@ -55,11 +58,6 @@ cdef enum:
 
 cdef const char* HEX = "0123456789ABCDEF"
 cdef const char* BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
-cdef struct Part:
-    const uint8_t* data  # NULL: there is none
-    Py_ssize_t size
 
 
 cdef struct Parts:
@@ -336,12 +334,6 @@ cdef uint8_t* _receipt(uint8_t* at, uint32_t partition, uint64_t offset, int32_t
 # --- bytes --------------------------------------------------------------------------------------
 
 
-cdef inline Part part_of(bytes data):
-    cdef Part part
-    part.data, part.size = <const uint8_t*> PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
-    return part
-
-
 cdef inline bint is_same(Part one, Part other):
     return one.size == other.size and not memcmp(one.data, other.data, one.size)
 
@@ -349,39 +341,6 @@ cdef inline bint is_same(Part one, Part other):
 cdef inline bint begins_with(Part part, bytes prefix):
     cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
     return part.size >= size and not memcmp(part.data, PyBytes_AS_STRING(prefix), size)
-
-
-cdef inline Py_ssize_t field_bytes(Py_ssize_t size):
-    """Return how many bytes a field of so many has, with a tag of one byte."""
-    cdef Py_ssize_t left = size >> 7
-    size += 2
-    while left:
-        size += 1
-        left >>= 7
-    return size
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, uint64_t value):
-    while value >= 0x80:
-        at[0] = <uint8_t> (value & 0x7F | 0x80)
-        at += 1
-        value >>= 7
-    at[0] = <uint8_t> value
-    return at + 1
-
-
-cdef inline uint8_t* put_data(uint8_t* at, const uint8_t* data, Py_ssize_t size):
-    at = put_varint(at, <uint64_t> size)
-    memcpy(at, data, size)
-    return at + size
-
-
-cdef inline uint8_t* put_part(uint8_t* at, uint8_t tag, Part part):
-    """Write a field of a part, if it is there."""
-    if part.data == NULL:
-        return at
-    at[0] = tag
-    return put_data(at + 1, part.data, part.size)
 
 
 cdef inline void put_big(uint8_t* at, uint64_t value, int size):

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
-from penstock.http.bodies import ReceiveWish, read_body
+from penstock.http.bodies import ReceiveRequest, read_body
 from penstock.http.call import JSON, Call, encode_json
 from penstock.http.front import Front, Identity
 from penstock.http.limits import RETRY_S
@@ -34,26 +34,26 @@ FREE_S: Final = 5.0
 """How long messages that nobody gets are tried to be given back."""
 
 
-def wanted_of(topic: str, group: str, wish: ReceiveWish) -> Wanted:
-    """Return what a wish comes to."""
+def wanted_of(topic: str, group: str, asked: ReceiveRequest) -> Wanted:
+    """Return what is to be popped for a request."""
     return Wanted(
         topic=topic,
         group=group,
-        messages_max=wish.max,
-        invisible_ms=round(wish.invisible_seconds * 1000),
-        tags=wish.tags,
-        begin=START if wish.begin == "start" else END,
+        messages_max=asked.max,
+        invisible_ms=round(asked.invisible_seconds * 1000),
+        tags=asked.tags,
+        begin=START if asked.begin == "start" else END,
     )
 
 
 async def receive(front: Front, call: Call, topic: str, group: str) -> None:
     """Answer with messages, or with none after the wait. Raises Problem, UpstreamError."""
     assert call.token is not None, "the router has checked it"
-    wish = read_body(await call.body(), ReceiveWish)
-    wanted = wanted_of(topic, group, wish)
+    asked = read_body(await call.body(), ReceiveRequest)
+    wanted = wanted_of(topic, group, asked)
     with front.waiting(call.token), front.used(call.token) as identity:
         taking = Taking(front, call, identity, wanted)
-        handed_out = await taking.take(wish.wait_seconds)
+        handed_out = await taking.take(asked.wait_seconds)
         async with freed_unless_sent(Desk(identity.nodes, topic, group), handed_out) as sent:
             if call.is_gone:
                 return

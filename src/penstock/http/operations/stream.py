@@ -19,7 +19,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from penstock.http.bodies import ReceiveWish, read_query
+from penstock.http.bodies import ReceiveRequest, read_query
 from penstock.http.call import Call, encode_json
 from penstock.http.front import Front, Identity
 from penstock.http.limits import IN_FLIGHT_MAX
@@ -38,7 +38,7 @@ MEDIA_TYPE: Final = "text/event-stream"
 ROOM_CHECK_S: Final = 1.0
 
 
-class StreamWish(ReceiveWish, forbid_unknown_fields=True):
+class StreamRequest(ReceiveRequest, forbid_unknown_fields=True):
     """How messages are to be streamed: as `receive`, and how many at a time."""
 
     in_flight: Annotated[
@@ -49,12 +49,12 @@ class StreamWish(ReceiveWish, forbid_unknown_fields=True):
 async def stream(front: Front, call: Call, topic: str, group: str) -> None:
     """Send messages until the client goes. Raises Problem before the first byte of the answer."""
     assert call.token is not None, "the router has checked it"
-    wish = read_query(call.query(), StreamWish)
+    asked = read_query(call.query(), StreamRequest)
     await call.body()
     with front.waiting(call.token), front.used(call.token) as identity:
-        wanted = wanted_of(topic, group, wish)
+        wanted = wanted_of(topic, group, asked)
         await identity.nodes.route(topic)  # what is wrong with it is told with its status
-        flight = Flight(wish.in_flight)
+        flight = Flight(asked.in_flight)
         with _listed(front, (call.token.name, topic, group), flight):
             await call.begin(HTTPStatus.OK, {"content-type": MEDIA_TYPE})
             await _Streaming(front, call, identity, wanted, flight).run()

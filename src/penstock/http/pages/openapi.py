@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from penstock import __version__
-from penstock.http.bodies import Produce, Receipts, ReceiveWish, Release, Renew
-from penstock.http.operations.stream import StreamWish
+from penstock.http.bodies import Produce, Receipts, ReceiveRequest, Release, Renew
+from penstock.http.operations.stream import StreamRequest
 from penstock.http.problems import MEDIA_TYPE
 
 JSON: Final = "application/json"
@@ -94,7 +94,7 @@ _SETTLED: Final = _list_of(
 @cache
 def document() -> bytes:
     """Return the document as JSON."""
-    kinds = (Produce, ReceiveWish, Receipts, Release, Renew)
+    kinds = (Produce, ReceiveRequest, Receipts, Release, Renew)
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
     schemas |= {"Message": _MESSAGE, "Problem": _PROBLEM}
     schemas |= {"Produced": _PRODUCED, "Settled": _SETTLED}
@@ -119,7 +119,7 @@ def document() -> bytes:
 def _paths() -> dict[str, Any]:
     return {
         _TOPIC + "/messages": _post("produce", "Produce messages", "Produce", "Produced"),
-        _GROUP + "/receive": _post("receive", "Receive messages", "ReceiveWish", "Received"),
+        _GROUP + "/receive": _post("receive", "Receive messages", "ReceiveRequest", "Received"),
         _GROUP + "/ack": _post("ack", "Never hand them out again", "Receipts", "Settled"),
         _GROUP + "/release": _post("release", "Have them come again", "Release", "Settled"),
         _GROUP + "/renew": _post("renew", "Keep them for longer", "Renew", "Settled"),
@@ -152,7 +152,7 @@ def _post(name: str, summary: str, body: str, answer: str) -> dict[str, Any]:
 
 
 def _stream() -> dict[str, Any]:
-    fields = msgspec.json.schema(StreamWish)["$defs"]["StreamWish"]["properties"]
+    fields = msgspec.json.schema(StreamRequest)["$defs"]["StreamRequest"]["properties"]
     return {
         "operationId": "stream",
         "summary": "Messages as server-sent events, until the client goes",

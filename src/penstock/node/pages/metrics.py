@@ -72,7 +72,7 @@ class MetricsSources(NamedTuple):
 
 
 class ControllerSources(NamedTuple):
-    """The same of a controller alone."""
+    """What the metrics page of a process reads that is a controller alone."""
 
     plane: ControlPlane
     image: ClusterImage

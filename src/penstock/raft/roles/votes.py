@@ -8,6 +8,7 @@ does not vote: it lost the record of its votes, and may have voted already.
 Source: Raft paper 5.2 and 5.4.1; Raft thesis 3.10 (transfer), 4.2.3 (disruptive servers), 9.6.
 """
 
+from penstock.base.invariant import invariant
 from penstock.raft.core import Core
 from penstock.raft.ids import Term
 from penstock.raft.messages import VoteRequest, VoteResponse
@@ -36,6 +37,13 @@ def answer(core: Core, request: VoteRequest, *, is_kept: bool) -> bool:
         # With the term of the request: ours may be lower, and would look stale to the candidate.
         core.send(request.sender, _response(core, request, term=request.term, is_granted=True))
         return False
+    assert request.term == core.term, (request.term, core.term)
+    invariant(
+        core.voted_for in {NO_PEER, request.sender},
+        "a term has one vote",
+        term=core.term,
+        vote=request.sender,
+    )
     core.voted_for = request.sender
     response = _response(core, request, term=core.term, is_granted=True)
     core.send_persisted(request.sender, response)

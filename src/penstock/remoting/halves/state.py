@@ -73,7 +73,7 @@ class OpenHalves:
         self._due: dict[int, dict[int, None]] = {}
         """Numbers by the second in which they are due, which is rounded up."""
         self._seconds: list[int] = []
-        """The same seconds as a heap."""
+        """The seconds in `_due`, as a heap."""
         self.of_group: Counter[str] = Counter()
 
     def __len__(self) -> int:

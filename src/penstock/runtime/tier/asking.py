@@ -1,6 +1,6 @@
 """The tier's metadata as whoever copies asks for it: on this node, or nowhere.
 
-Source: docs/adr/0121; spec of the tier T-2.
+Source: docs/adr/0121; docs/requirements.md T-2.
 """
 
 import asyncio

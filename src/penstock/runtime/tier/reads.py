@@ -11,7 +11,7 @@ held by it, so that records from the disk are answered meanwhile, and the next o
 Bounds: reads in progress, reads of a client, reads that wait, bytes that are asked for, time, what
 is ready. Checks are done on a thread of their own: the loop and the disk's threads have no part.
 
-Source: docs/adr/0124; spec of the tier T-6; Kafka `RemoteLogReader`, `DelayedRemoteFetch`.
+Source: docs/adr/0124; docs/requirements.md T-6; Kafka `RemoteLogReader`, `DelayedRemoteFetch`.
 """
 
 import asyncio

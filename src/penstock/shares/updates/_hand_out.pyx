@@ -14,8 +14,10 @@ compares both, and what is live with what the record makes of a loader.
 from cpython.array cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
+
+from penstock.base._varint cimport put_varint
 
 from penstock.coordinator.records import RECORD_OVERHEAD_BYTES as _OVERHEAD_BYTES
 from penstock.shares.cells import ACQUIRED as _ACQUIRED, COUNT_MAX as _COUNT_MAX, SHIFT as _SHIFT
@@ -100,10 +102,10 @@ cdef void _keep(
     cdef uint8_t value[VALUE_BYTES_MAX]
     cdef uint8_t* at = value
     at[0] = VERSION
-    at = _put(at + 1, seq)
+    at = put_varint(at + 1, seq)
     at[0] = KIND
-    at = _put(_put(_put(_put(at + 1, nonce), member), NO_NAME), tick)
-    at = _put(_put(_put(at, 1), first), count)
+    at = put_varint(put_varint(put_varint(put_varint(at + 1, nonce), member), NO_NAME), tick)
+    at = put_varint(put_varint(put_varint(at, 1), first), count)
     cdef bytes prefix = ledger._prefix
     cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, size + SLOT_BYTES)
@@ -147,12 +149,3 @@ cdef void _time(share, due, int64_t first, int64_t count) except *:
         bucket.append(first << COUNT_BITS | count)
     if <int64_t> timers.offsets > <int64_t> timers._limit:
         share._thin_timers()
-
-
-cdef inline uint8_t* _put(uint8_t* at, uint64_t number) noexcept nogil:
-    while number >= 0x80:
-        at[0] = <uint8_t> (number & 0x7F | 0x80)
-        at += 1
-        number >>= 7
-    at[0] = <uint8_t> number
-    return at + 1

@@ -9,6 +9,8 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from penstock.base._varint cimport put_varint
+
 from penstock.shares.cells import ACQUIRED as _ACQUIRED, SHIFT as _SHIFT
 
 cdef enum:
@@ -20,15 +22,6 @@ cdef int64_t MASK = (1 << SHIFT) - 1
 cdef uint8_t ACQUIRED = _ACQUIRED
 
 
-cdef inline uint8_t* put(uint8_t* at, uint64_t number) noexcept nogil:
-    while number >= 0x80:
-        at[0] = <uint8_t> (number & 0x7F | 0x80)
-        at += 1
-        number >>= 7
-    at[0] = <uint8_t> number
-    return at + 1
-
-
 def with_runs(uint64_t seq, int kind, tuple numbers, runs):
     """As in `plain.py`."""
     cdef Py_ssize_t most = 2 + VARINT_BYTES_MAX * (2 + len(numbers) + 2 * len(runs))
@@ -37,16 +30,16 @@ def with_runs(uint64_t seq, int kind, tuple numbers, runs):
     cdef uint8_t* at = begin
     cdef int64_t before = 0, first, end
     at[0] = VERSION
-    at = put(at + 1, seq)
+    at = put_varint(at + 1, seq)
     at[0] = <uint8_t> kind
     at += 1
     for number in numbers:
-        at = put(at, <uint64_t> number)
-    at = put(at, len(runs))
+        at = put_varint(at, <uint64_t> number)
+    at = put_varint(at, len(runs))
     for first, end in runs:
         assert before <= first < end, (first, end)
-        at = put(at, <uint64_t> (first - before))
-        at = put(at, <uint64_t> (end - first))
+        at = put_varint(at, <uint64_t> (first - before))
+        at = put_varint(at, <uint64_t> (end - first))
         before = end
     return out[:at - begin]
 

@@ -6,7 +6,7 @@ All that is delivered by shares, and all that becomes of it, whatever protocol i
 an update of a share; so this is heard in one place (flushing.py). What the log refuses, or what is
 lost with a master before it is confirmed, is not told: it is written again, or was not so.
 
-Source: row M-12 of the specification.
+Source: docs/requirements.md M-12.
 """
 
 from bisect import bisect_left

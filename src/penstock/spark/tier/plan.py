@@ -7,7 +7,7 @@ A piece ends at the end of a run, and never behind what the tier decides: for re
 records an aborted transaction whose marker is not copied yet would be missing. It holds for a
 lease: until then no object of it is deleted, whatever happens to its partition.
 
-Source: docs/adr/0154; spec of the pipeline P-6.
+Source: docs/adr/0154; docs/requirements.md P-6.
 """
 
 import asyncio

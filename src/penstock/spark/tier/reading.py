@@ -7,7 +7,7 @@ read once more, and then refused by the object's name. When the lease is over, o
 the leader is asked again, and reading goes on with what it tells; what the tier does not have any
 more is read from brokers, which tell what is lost.
 
-Source: docs/adr/0154; spec of the pipeline P-6.
+Source: docs/adr/0154; docs/requirements.md P-6.
 """
 
 import time

@@ -12,8 +12,8 @@ on after a failover goes on byte for byte.
 Ranges that were rewritten are left out, and what lies behind them: what one member's cleaning has
 left is not what another's has.
 
-Source: docs/adr/0117, docs/adr/0121; spec of the tier T-1, T-3. Kafka copies a closed segment of
-one partition with its indexes (KIP-405).
+Source: docs/adr/0117, docs/adr/0121; docs/requirements.md T-1, T-3. Kafka copies a closed segment
+of one partition with its indexes (KIP-405).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

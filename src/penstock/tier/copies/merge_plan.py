@@ -11,7 +11,7 @@ written again once for each generation: eight runs of one day are one, eight of 
 No merged run goes on across the local start: disks are freed up to the end of a run, and only so it
 is known that the tier goes on below (retention.py). It rises, though: what ends there goes on then.
 
-Source: spec of the tier T-1; docs/adr/0176. LSM trees that merge sorted runs by size, with the
+Source: docs/requirements.md T-1; docs/adr/0176. LSM trees that merge sorted runs by size, with the
 generation for a level.
 """
 

@@ -9,7 +9,7 @@
 
 A command that is sent again, since its answer was lost, changes nothing and is answered as before.
 
-Source: spec of the tier T-2, T-3, T-4; docs/adr/0117.
+Source: docs/requirements.md T-2, T-3, T-4; docs/adr/0117.
 """
 
 from collections.abc import Mapping

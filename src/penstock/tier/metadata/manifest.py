@@ -9,7 +9,8 @@
 Events of a partition are numbered without a gap. Whoever applies the same events has the same
 manifest: the metadata's state machine, a master, a reader.
 
-Source: spec of the tier T-2, T-10; docs/adr/0117. Kafka has a record for each segment and state.
+Source: docs/requirements.md T-2, T-10; docs/adr/0117. Kafka has a record for each
+segment and state.
 
 Invariant: runs follow each other without a gap and without an overlap.
 """

@@ -6,7 +6,7 @@
 It is the same wherever the same commands are applied, so that a replicated log can carry it. Time
 never goes back: that of a command counts from the newest before it.
 
-Source: spec of the tier T-2 to T-4; docs/adr/0117.
+Source: docs/requirements.md T-2 to T-4; docs/adr/0117.
 """
 
 from collections import Counter

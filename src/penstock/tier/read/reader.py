@@ -6,7 +6,8 @@ What the manifest says is the root of trust: it has the checksum of the summary,
 the blocks, and each batch has its own. Nothing is given out that does not agree with all of them.
 A block whose checksum is wrong is read once more, since the line may have done it.
 
-Source: spec of the tier T-6; docs/adr/0117. Kafka asks its plugin for the index files first, too.
+Source: docs/requirements.md T-6; docs/adr/0117. Kafka asks its plugin for the index files first,
+too.
 
 Blocks that were found right are kept, up to a number of bytes, and checked again when they are
 used. Checks, and whatever else takes as long as a batch has records, are done by `work`: a caller

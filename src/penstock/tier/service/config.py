@@ -29,7 +29,8 @@ class TierServiceConfig:
     """The records of a partition are written anew when so many bytes were written since."""
 
     rewrite_after_pinned_bytes: Annotated[int, Ge(1 << 20), Le(1 << 40)] = 256 << 20
-    """The same, when old records keep so much of the log of the set from being deleted."""
+    """The records of a partition are written anew when old ones keep so much of the log of the set
+    from being deleted."""
 
     unread_bytes_max: Annotated[int, Ge(0), Le(1 << 30)] = 16 << 20
     """Memory for records of later releases; with more, a partition is not written anew."""

@@ -6,7 +6,7 @@ asks again, and a command that was done is answered as before.
 
 Single owner, as the runtime: all calls come from one thread and nothing blocks.
 
-Source: docs/adr/0121; spec of the tier T-2 to T-4. Kafka's RemoteLogMetadataManager over
+Source: docs/adr/0121; docs/requirements.md T-2 to T-4. Kafka's RemoteLogMetadataManager over
 `__remote_log_metadata` has no state machine at the writer, and so no fence.
 """
 

@@ -17,7 +17,7 @@
 What a command has changed is one batch, so that none of it is there without the rest. A null value
 is a tombstone. The cluster is not in the records: its objects alone are in its metadata.
 
-Source: docs/formats/tier.md, docs/adr/0121; spec of the tier T-2.
+Source: docs/formats/tier.md, docs/adr/0121; docs/requirements.md T-2.
 """
 
 import struct
