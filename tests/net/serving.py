@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,10 +17,11 @@ from penstock.net.listener import Endpoint, Listener
 
 DEADLINE_SECONDS = 120.0
 OPEN_LIMITS = NetLimits(connections_per_address_max=0, connection_rate_per_address_max=0)
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"uvloop": uvloop.new_event_loop}
+# Before 3.12.9 and 3.13.2 asyncio's writelines() does not say that the buffer is full
+# (python/cpython#127655), so nothing that pauses then works on it. Nodes run on uvloop.
+if not (3, 12) <= sys.version_info < (3, 12, 9) and not (3, 13) <= sys.version_info < (3, 13, 2):
+    LOOPS["asyncio"] = asyncio.new_event_loop
 
 
 def run(scenario: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import uvloop
+
 from harness.ids import as_brokers
 from harness.waiting import until
 from penstock.base.ids import (
@@ -78,7 +80,8 @@ def on_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], Non
             async with asyncio.timeout(DEADLINE_SECONDS):
                 await test()
 
-        asyncio.run(bounded())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(bounded())
 
     return run
 
