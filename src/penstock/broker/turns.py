@@ -94,7 +94,7 @@ class Pace:
         self._count += count
         if self._turns is not None and self._is_over(self._turns):
             await self._turns.next()
-            self._count = max(0, min(count, SLICE) - 1)  # the one that reached SLICE is this slice's
+            self._count = max(0, min(count, SLICE) - 1)  # so that SLICE equal steps fill it
             self._checked = 0
             self._begun_us = self._turns.now_us()
 
