@@ -10,6 +10,7 @@ import pytest
 from harness.log_world import ALL, make_batch, partition_number
 from penstock.base.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from penstock.broker.tier.source import NEVER, TierSource
+from penstock.controller.topic_config.local import LocalLimits
 from penstock.record.batch import read_header
 from penstock.storage.errors import ReadFailed
 from penstock.tier.copies.alignment import OwnLog, agreed_end
@@ -27,6 +28,8 @@ from tests.tier.clerk import Clerk
 T = TypeVar("T")
 OBJECT_BYTES = 20_000
 COPIED = {"remote.storage.enable": "true"}
+LIMITS = LocalLimits(-2, 0)
+NO_LIMITS: LocalLimits | None = None
 
 
 class Broker:
@@ -39,7 +42,7 @@ class Broker:
         topic = SimpleNamespace(
             topic_id=KEY.topic_id,
             internal=False,
-            local=None,
+            local=NO_LIMITS,
             settings=SimpleNamespace(is_compacted=False),
         )
         self.topic = topic
@@ -326,3 +329,75 @@ def test_nothing_is_merged_of_what_is_not_copied_any_more(broker: Broker) -> Non
     assert source.mergeable_from(KEY) is None
     del broker.partitions.by_id[KEY.topic_id]
     assert source.mergeable_from(KEY) is None
+
+
+def _manifest_of(broker: Broker) -> Manifest:
+    assert broker.metadata_of_tier is not None
+    return broker.metadata_of_tier.manifest(KEY)
+
+
+def _deleted_below(broker: Broker, source: TierSource, offset: int) -> None:
+    """Delete records, and have that durable."""
+    broker.log.delete_records(broker.master.partition, Offset(offset))
+    broker.run(source.look())
+    broker.master.world.run()
+
+
+def test_local_limits_count_once_the_tier_has_let_go_of_what_was_deleted_before(
+    broker: Broker,
+) -> None:
+    broker.stored(KEY, 0, 9)
+    source, told = broker.looked(), lambda _: _manifest_of(broker)
+    source.note_limits(told)
+    _deleted_below(broker, source, 9)
+    broker.topic.local = LIMITS
+    manifest = _manifest_of(broker)
+    source.note_limits(told)
+    assert KEY not in source.limited(), "its disks are not freed meanwhile"
+    assert source.own(KEY).log_start == 9, "the tier is to let go of it"
+    known = source.known(KEY, manifest)
+    assert (known.runs, known.start_offset, known.end_offset) == ([], 9, 9)
+    source.note_limits(lambda _: None)
+    assert KEY not in source.limited(), "nobody knows yet what the tier has"
+    manifest.apply(EventGroup(Kind.DELETE, KEY, offset=9))
+    assert broker.metadata_of_tier is not None
+    broker.metadata_of_tier.restore(KEY, manifest)
+    source.note_limits(told)
+    assert KEY in source.limited()
+    assert source.known(KEY, manifest) is manifest
+    run = Clerk.run(ObjectName(CLUSTER, 1, LeaderEpoch(1), 2), KEY, 9, 12)
+    manifest.apply(EventGroup(Kind.COPY, KEY, (run,)))
+    broker.metadata_of_tier.restore(KEY, manifest)
+    _deleted_below(broker, source, 12)
+    source.note_limits(told)
+    assert KEY in source.limited(), "the disks were freed: the tier's start has a life of its own"
+    assert source.own(KEY).log_start == 0
+
+
+def test_what_the_tier_has_below_a_log_counts_where_the_limits_were_there_first(
+    broker: Broker,
+) -> None:
+    broker.stored(KEY, 0, 9)
+    broker.topic.local = LIMITS
+    source = broker.looked()
+    _deleted_below(broker, source, 9)
+    source.note_limits(lambda _: _manifest_of(broker))
+    assert KEY in source.limited()
+    assert source.own(KEY).log_start == 0
+    assert source.known(KEY, _manifest_of(broker)).start_offset == 0
+
+
+def test_local_limits_count_at_once_where_the_tier_has_nothing_below_the_log(
+    broker: Broker,
+) -> None:
+    source = broker.looked()
+    source.note_limits(lambda _: _manifest_of(broker))
+    _deleted_below(broker, source, 7)
+    broker.topic.local = LIMITS
+    source.note_limits(lambda _: _manifest_of(broker))
+    assert KEY in source.limited(), "it has nothing at all"
+    broker.topic.local = None
+    broker.stored(KEY, 0, 9)
+    source.note_limits(lambda _: _manifest_of(broker))
+    known = source.known(KEY, _manifest_of(broker))
+    assert known.start_offset == 0, "who has no limits is not read from the tier"

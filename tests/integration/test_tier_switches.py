@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from harness.node import NodeProcess
 from harness.workload import create_topic
@@ -131,3 +132,28 @@ def test_what_was_given_up_stays_so_when_the_store_is_wanted_again_at_once(
     node.start()
     until(lambda: offset_now(node, EARLIEST) == local_start, node)
     assert numbers_read(node) == numbers(local_start, count)
+
+
+def test_what_was_deleted_before_local_limits_came_stays_deleted(
+    store: Directory, tmp_path: Path
+) -> None:
+    """The tier still has it by then, up to where a run ends."""
+    own = settings(store.url, read_ms=2_000, look_ms=5_000)
+    with NodeProcess(tmp_path / "slow", settings=own) as node:
+        create_topic(node.bootstrap, TOPIC, 1, {"remote.storage.enable": "true"})
+        count = len(produce(node, TOPIC, 0, COUNT))
+        until(lambda: offset_now(node, LAST_COPIED) > 0, node)
+        start = offset_at(node, LAST_COPIED) + 1
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        deleted = admin.delete_records([TopicPartition(TOPIC, 0, start)])
+        assert [one.result().low_watermark for one in deleted.values()] == [start]
+        alter(node, local_retention_bytes="1")
+        assert offset_at(node, EARLIEST) == start
+        count += len(produce(node, TOPIC, count, COUNT))
+        until(partial(is_freed, node, count), node)
+        assert offset_at(node, EARLIEST_LOCAL) > start
+        assert offset_at(node, EARLIEST) == start
+        assert numbers_read(node) == numbers(start, count)
+        node.kill()
+        node.start()
+        until(lambda: offset_now(node, EARLIEST) == start, node)

@@ -16,7 +16,9 @@ from penstock.client.errors import TopicNotFound
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import SparkUnavailable
 from penstock.spark.land import LandOptions, job, main
-from penstock.spark.session import check_java, interrupt_held
+from penstock.spark.session import check_classic, check_java, interrupt_held
+
+CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,51 @@ def test_java_is_looked_for_where_spark_does(
     java.unlink()
     with pytest.raises(SparkUnavailable, match="Spark needs Java 17 or newer"):
         check_java()
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "environment", "why"),
+    [
+        ("sc://log-1:15002", {}, {}, "the master is sc://log-1:15002"),
+        ("local[2]", {"spark.remote": "sc://a"}, {}, "spark.remote or SPARK_REMOTE is sc://a"),
+        ("local[2]", {}, {"SPARK_REMOTE": "sc://b"}, "spark.remote or SPARK_REMOTE is sc://b"),
+        ("local[2]", {"spark.api.mode": "Connect"}, {}, "spark.api.mode or SPARK_API_MODE is"),
+        ("local[2]", {}, {"SPARK_API_MODE": "connect"}, "spark.api.mode or SPARK_API_MODE is"),
+        ("local[2]", {}, {"SPARK_CONNECT_MODE_ENABLED": "1"}, "spark.api.mode or SPARK_API_MODE"),
+    ],
+)
+def test_a_job_is_no_client_of_spark_connect_and_says_what_to_give(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    master: str,
+    settings: dict[str, str],
+    environment: dict[str, str],
+    why: str,
+) -> None:
+    for name in CONNECT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    options = LandOptions(
+        topic="t",
+        to=tmp_path / "table",
+        bootstrap="127.0.0.1:1",
+        master=master,
+        spark_conf=settings,
+    )
+    assert main(options) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"({why}" in line
+    assert line.endswith("--master spark://HOST:7077")
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_job_with_a_master_of_its_own_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CONNECT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_API_MODE", "classic")
+    check_classic("spark://log-1:7077", {"spark.api.mode": "classic"})
 
 
 def test_an_interrupt_is_held_until_it_is_asked_for_and_answered_once(capfd):

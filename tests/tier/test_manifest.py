@@ -82,3 +82,20 @@ def test_a_run_of_nothing_and_epochs_that_begin_at_once_are_refused() -> None:
     for bad in (first._replace(end_offset=0), first._replace(epochs=((1, 0), (2, 0)))):
         assert Manifest().problem_with(EventGroup(Kind.COPY, ONE, (bad,))) is not None
     assert Manifest().problem_with(EventGroup(Kind.COPY, ONE, (first,))) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "left", "bounds"),
+    [(0, 2, (0, 20)), (9, 2, (9, 20)), (10, 1, (10, 20)), (20, 0, (20, 20)), (30, 0, (30, 30))],
+)
+def test_what_is_above_a_new_start_is_what_a_delete_leaves(
+    start: int, left: int, bounds: tuple[int, int]
+) -> None:
+    given = manifest_of(runs())
+    before, above = given.snapshot(), given.above(start)
+    assert given.snapshot() == before
+    assert (above.start_offset, above.end_offset) == bounds
+    assert list(above.runs) == runs()[2 - left :]
+    given.apply(EventGroup(Kind.DELETE, ONE, offset=start))
+    assert above.snapshot()._replace(last_event_id=given.last_event_id) == given.snapshot()
+    assert given.above(0).snapshot() == given.snapshot(), "a start does not fall"

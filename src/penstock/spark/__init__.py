@@ -14,11 +14,12 @@ from penstock.spark.lag import lag_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 __all__ = ["lag_of", "register"]
 
 
-def register(spark: "SparkSession") -> None:
+def register(spark: "SparkSession | ConnectSession") -> None:
     """Register `format("penstock")` with the session, also with one of Spark Connect."""
     from penstock.spark.source import PenstockDataSource  # noqa: PLC0415  needs PySpark
 

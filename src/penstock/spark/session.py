@@ -60,6 +60,25 @@ def check_java() -> None:
         )
 
 
+def check_classic(master: str, settings: Mapping[str, str]) -> None:
+    """Raise SparkUnavailable where PySpark would be a client of Spark Connect, without tasks."""
+    given = os.environ | settings
+    remote = given.get("spark.remote") or given.get("SPARK_REMOTE")
+    mode = given.get("spark.api.mode") or given.get("SPARK_API_MODE") or ""
+    if master.startswith("sc://"):
+        why = f"the master is {master}"
+    elif remote:
+        why = f"spark.remote or SPARK_REMOTE is {remote}"
+    elif mode.lower() == "connect" or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        why = "spark.api.mode or SPARK_API_MODE is connect"
+    else:
+        return
+    raise SparkUnavailable(
+        f"a landing has tasks of its own, which Spark Connect does not run ({why}): unset that, and"
+        " give the cluster itself, as in --master spark://HOST:7077"
+    )
+
+
 @contextlib.contextmanager
 def spark_session(
     name: str, master: str, settings: Mapping[str, str], log: Path
@@ -96,7 +115,7 @@ def spark_session(
         _quiet_accumulators(spark)
         with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
             if not is_local:
-                spark.sparkContext.addPyFile(str(_package_zip(Path(scratch))))
+                spark.sparkContext.addPyFile(str(package_zip(Path(scratch))))
             yield spark
     finally:
         _stop(spark)
@@ -182,7 +201,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _package_zip(directory: Path) -> Path:
+def package_zip(directory: Path) -> Path:
     """Make a zip of the package's Python files in `directory`."""
     root = Path(penstock.__file__).parent
     target = directory / "penstock.zip"

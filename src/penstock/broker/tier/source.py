@@ -5,6 +5,8 @@
     own          epochs as they were when this mastership began, and its own behind them
     plans        made off the loop: the first question gets none, and a knock when they are there
     log starts   count when a snapshot has them, so that none ever falls behind a delete in the tier
+    limits       local ones count once the tier has nothing below the log: what it has there when
+                 they come was deleted, and lies as if the disks had been freed of it
 
 Source: docs/adr/0117, docs/adr/0121; KIP-405 (RemoteLogManager's RLMCopyTask, by partition there).
 
@@ -28,6 +30,7 @@ from penstock.storage.second_level.split import Identity
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.effects import Plan
 from penstock.tier.copies.source import Image
+from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.retention import first_offset
 
@@ -68,6 +71,9 @@ class TierSource:
         self._tier_starts: dict[TopicPartition, int] = {}
         """Of partitions with local limits: where the tier is to begin, as retention and clients
         have asked of this mastership. The tier's own start is what the next one knows of it."""
+        self._whole: set[TopicPartition] = set()
+        """Partitions that begin where their log does: had no local limits when they were looked at,
+        and the tier has not let go since of what it has below."""
         self._is_checkpointing = False
         self._planned: tuple[Mapping[TopicPartition, int], Sequence[Plan]] | None = None
         self._is_planning = False
@@ -142,6 +148,21 @@ class TierSource:
                 self.on_news()
         self._note_starts()
 
+    def note_limits(self, manifest_of: Callable[[TopicPartition], Manifest | None]) -> None:
+        """Find out which partitions begin where their log does; `manifest_of`: None, not known."""
+        for key in self._begun:
+            if not self._has_limits(key):
+                self._whole.add(key)
+            elif key in self._whole and self._has_let_go(key, manifest_of(key)):
+                self._whole.discard(key)
+
+    def _has_let_go(self, key: TopicPartition, manifest: Manifest | None) -> bool:
+        """Whether the tier has nothing of a partition below its log."""
+        partition = self._member.log.partitions.get(key)
+        if manifest is None or partition is None:
+            return False
+        return not manifest.runs or manifest.start_offset >= partition.log_start_offset
+
     async def _epochs_of(self, partition: PartitionLog) -> Epochs:
         log = self._member.log
         found: Epochs = await outcome(lambda done: _walk(log, partition, done))
@@ -205,11 +226,21 @@ class TierSource:
         return self._tier_starts.get(key, 0) if is_freed else durable
 
     def _is_limited(self, key: TopicPartition) -> bool:
+        return self._has_limits(key) and key not in self._whole
+
+    def _has_limits(self, key: TopicPartition) -> bool:
         topic = self._broker.partitions.by_id.get(key.topic_id)
         return topic is not None and topic.local is not None
 
+    def known(self, key: TopicPartition, manifest: Manifest) -> Manifest:
+        """Return what counts of a partition in the tier, for readers."""
+        partition = self._member.log.partitions.get(key)
+        if partition is None or key not in self._whole or not self._has_limits(key):
+            return manifest
+        return manifest.above(int(partition.log_start_offset))
+
     def limited(self) -> list[TopicPartition]:
-        """Return the partitions with local limits, as far as they were looked at."""
+        """Return the partitions whose local limits count, as far as they were looked at."""
         return [key for key in self._begun if self._is_limited(key)]
 
     def raise_tier_start(self, key: TopicPartition, offset: int) -> None:

@@ -164,12 +164,17 @@ class TierMasterships:
         """Return what the tier has of a partition that is led here, as no failover can undo it.
 
         None: it is not known (yet), or nothing of the set is copied. What was given up is not in
-        it, though it may be in the store, and in the metadata, for a while.
+        it, though it may be in the store, and in the metadata, for a while; nor what was deleted
+        before the topic had local limits.
         """
         known = self._by_set.get(member.replica_set_id)
-        if known is None or known.copier is None or not known.copier.is_open:
+        found = None if known is None else self._fenced_manifest(known, key)
+        return found if known is None or found is None else known.source.known(key, found)
+
+    def _fenced_manifest(self, one: _Mastership, key: TopicPartition) -> Manifest | None:
+        if one.copier is None or not one.copier.is_open:
             return None
-        found = known.copier.manifests.get(key)
+        found = one.copier.manifests.get(key)
         give_ups = self._broker.metadata.configuration.give_ups.get(key.topic_id, 0)
         return Manifest() if found is not None and found.give_ups < give_ups else found
 
@@ -259,6 +264,7 @@ class TierMasterships:
         """Find out what is new in a log; return whether that, and the store, can be used."""
         try:
             await one.source.look()
+            one.source.note_limits(partial(self._fenced_manifest, one))
             if self._capabilities is None:
                 self._capabilities = await self._probe()
         except PlatformError as error:

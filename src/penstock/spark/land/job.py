@@ -34,7 +34,7 @@ from penstock.spark.land.shape import DEAD_SCHEMA
 from penstock.spark.land.tables import DataFile, Table, TableSpec, open_table
 from penstock.spark.land.task import TaskOrder, Written, land_range
 from penstock.spark.security import READS, refusals_told
-from penstock.spark.session import check_java, spark_session
+from penstock.spark.session import check_classic, check_java, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +52,7 @@ SLICE_RANGES_MAX = 4
 def run(options: LandOptions) -> int:
     """Run a job from start to end. Returns the exit code; errors are one line on stderr."""
     try:
+        check_classic(options.master, options.spark_conf)
         check_java()
         with refusals_told(options.security, READS):
             _say_who_is_silent(options)

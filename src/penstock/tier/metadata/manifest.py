@@ -101,6 +101,13 @@ class Manifest:
         other._runs, other._starts = self._runs.copy(), self._starts.copy()
         return other
 
+    def above(self, start_offset: int) -> "Manifest":
+        """Return what is left of it with a new start, inclusive."""
+        start = max(self.start_offset, start_offset)
+        runs = tuple(run for run in self._runs if run.end_offset > start)
+        bounds = self.last_event_id, start, max(self.end_offset, start)
+        return Manifest(Snapshot(*bounds, runs, self.give_ups))
+
     def snapshot(self) -> Snapshot:
         """Return what it is now."""
         bounds = self.last_event_id, self.start_offset, self.end_offset
