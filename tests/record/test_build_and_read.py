@@ -94,6 +94,17 @@ def test_bound_of_a_record_is_never_too_small(one: Record) -> None:
     assert len(out) <= record_bytes_max(one)
 
 
+@pytest.mark.parametrize(
+    "name", ["n", "n" * 63, "n" * 64, "é" * 31, "é" * 32, "é" * 63, "n" * 9_000]
+)
+def test_a_header_adds_its_name_its_value_and_their_lengths_to_the_bound(name: str) -> None:
+    bound, encoded = record_bytes_max(Record(None, b"v")), len(name.encode())
+    lengths = varint_bytes(encoded) + 5
+    for value in (b"value", None):
+        found = record_bytes_max(Record(None, b"v", ((name, value),)))
+        assert found == bound + lengths + encoded + len(value or b"")
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_varints_come_back(value: int) -> None:
     out = bytearray()

@@ -13,8 +13,8 @@ MUTANTS = (
         "a delayed message comes before its time",
         (
             "remoting/later/due.py",
-            "            if waiting.destination.due_ms > now_ms:\n",
-            "            if waiting.destination.due_ms > now_ms + 1_000:\n",
+            "            if destination.due_ms > now_ms:\n",
+            "            if destination.due_ms > now_ms + 1_000:\n",
         ),
         kind=Kind.RANGE,
         near=DELAYS,
@@ -37,7 +37,7 @@ MUTANTS = (
         "a message that was delayed twice has lost the time of its birth",
         (
             "remoting/later/delayed.py",
-            "    if not any(name == BORN_HEADER for name, _ in headers):\n",
+            "    if BORN_HEADER not in [name for name, _ in headers]:\n",
             "    if headers is not None:\n",
         ),
         kind=Kind.GUARD,

@@ -37,8 +37,8 @@ MUTANTS = (
         "a message that has gone through two levels comes before its time",
         (
             "remoting/later/delivery.py",
-            "one.destination._replace(due_ms=due_ms))\n                by_level",
-            "one.destination._replace(due_ms=due_ms, until_ms=due_ms))\n                by_level",
+            "one.destination.at(due_ms)) for one in part]",
+            "one.destination.at(due_ms)._replace(until_ms=0)) for one in part]",
         ),
         kind=Kind.CLEARED,
         near=TIMES,

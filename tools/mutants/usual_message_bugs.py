@@ -1,4 +1,5 @@
-"""Bugs of usual messages by gRPC: what is acknowledged with one claim, and what is unpacked for it.
+"""Bugs of usual messages by gRPC: what is acknowledged with one claim, what is unpacked for it, and
+when the record of a hand-out is written.
 
 Planted before the tests were looked at, with nine more in the compiled twins, where this table
 plants nothing. Unseen at first, and seen by now:
@@ -16,6 +17,7 @@ from .mutant import Kind, plant
 AREA = "gRPC consumers"
 RENEWING = ("tests/grpc/test_renewing.py",)
 RECEIVING = ("tests/grpc/test_receiving.py", "tests/grpc/test_ordered.py")
+LINGERING = ("tests/shares/test_lingering.py",)
 LOOKING = ("tests/grpc/test_looked_at.py", "tests/grpc/test_receiving.py")
 
 MUTANTS = (
@@ -49,4 +51,22 @@ MUTANTS = (
     plant("tags-count-as-none", AREA, "a filter by tags takes every message",
           ("remoting/subscription.py", "return self.tags is None", "return True"),
           kind=Kind.GUARD, near=RECEIVING),
+    plant("lingering-updates-of-the-bound", AREA, "one update more lingers than may",
+          ("shares/flushing.py", "shares.tally.count >= LINGERING_MAX", "shares.tally.count > LINGERING_MAX"),
+          kind=Kind.RANGE, near=LINGERING),
+    plant("a-time-for-each-that-lingers", AREA, "hand-outs of a second set a hundred timers",
+          ("shares/flushing.py", "            is_first = not self._lingering\n            self._lingering[shares] = None\n", "            self._lingering[shares] = None\n            is_first = True\n"),
+          kind=Kind.STALE, near=LINGERING),
+    plant("lingering-for-ever", AREA, "after the first one no hand-out sets a time: it is written when somebody says something",
+          ("shares/flushing.py", "        lingering, self._lingering = self._lingering, {}\n", "        lingering = self._lingering\n"),
+          kind=Kind.CLEARED, near=LINGERING),
+    plant("traced-deliveries-linger", AREA, "a trace tells a delivery later than it was",
+          ("shares/flushing.py", " or is_traced or ", " or "),
+          kind=Kind.GUARD, near=LINGERING),
+    plant("nothing-lingers-too", AREA, "a hand-out of nothing sets a time",
+          ("shares/flushing.py", "        elif shares.dirty:\n            is_first", "        else:\n            is_first"),
+          kind=Kind.GUARD, near=LINGERING),
+    plant("acknowledgements-linger", AREA, "an acknowledgement is answered 5 ms later",
+          ("shares/coordinator.py", "Answer(why)))\n        self._flushing.soon(shares)", "Answer(why)))\n        self._flushing.with_others(shares, ledger)"),
+          kind=Kind.ORDER, near=LINGERING),
 )  # fmt: skip
