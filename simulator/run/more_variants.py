@@ -1,4 +1,4 @@
-"""More variants that some seeds have: metrics of clients, the trace of messages, merges, switches.
+"""More variants that some seeds have: metrics, the trace, merges, switches, sets of one member.
 
 Source: variants.py, which draws them.
 """
@@ -6,7 +6,7 @@ Source: variants.py, which draws them.
 import random
 from dataclasses import replace
 
-from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan
+from simulator.run.plan import DAMAGE, OFF, Fault, FaultKind, Plan
 
 PUSHERS_SHARE = 0.1
 LIMITED_TOO_SHARE = 0.5
@@ -20,6 +20,11 @@ SWITCHED_SHARE = 0.6
 SWITCHES = (1, 3)
 SWITCHED_MS = (20, 2_000)
 SWITCH_KINDS = (FaultKind.GIVE_UP, FaultKind.GIVE_UP, FaultKind.NO_COPIES)
+SOLE_SHARE = 0.1
+_TAKES_THE_COPY = {*DAMAGE, FaultKind.DISK_LOST, FaultKind.POWER_OFF, FaultKind.SYNC_ERROR}
+"""Of what is acknowledged from the page cache. A set of one member has promised nothing there."""
+_ASKS_FOR_ANOTHER = {FaultKind.REPLACE, FaultKind.DRAIN}
+"""Member of a set."""
 
 
 def with_pushers(plan: Plan, draw: random.Random) -> Plan:
@@ -67,3 +72,30 @@ def switched(plan: Plan, draw: random.Random) -> Plan:
         for beside in draw.choices(others, k=draw.randint(*SWITCHES))
     ]
     return plan.with_faults((*plan.faults, *faults))
+
+
+def of_one_member(plan: Plan, draw: random.Random) -> Plan:
+    """Have sets of one member in a share of the plans, which acknowledge from the page cache.
+
+    There a transaction's end is answered before its markers are written (ADR 0183). A process that
+    is killed loses nothing, so all is promised that is promised elsewhere; what would take the one
+    copy away becomes a kill, and what moves it is left out. Extent files and the object store are
+    for other plans.
+    """
+    if draw.random() >= SOLE_SHARE or plan.shape.level0_bytes >= 0:
+        return plan
+    faults = tuple(
+        replace(fault, kind=FaultKind.KILL) if fault.kind in _TAKES_THE_COPY else fault
+        for fault in plan.faults
+        if fault.kind not in _ASKS_FOR_ANOTHER
+    )
+    shape = replace(
+        plan.shape,
+        replication_factor=1,
+        policy="all",
+        min_insync_replicas=1,
+        is_flushed_later=True,
+        transactors=plan.shape.transactors or draw.randint(1, 3),
+        slave_reads=OFF,
+    )
+    return replace(plan.with_faults(faults), shape=shape)

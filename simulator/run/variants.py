@@ -4,10 +4,11 @@
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels
                        ─► quotas ─► audit ─► tokens ─► copy rate ─► tiered ─► local ─► remoting
-                       ─► grpc ─► pushers ─► trace ─► merges ─► switches ─► plan
+                       ─► grpc ─► pushers ─► trace ─► merges ─► switches ─► sets of one
+                       ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
-plans of the seeds that get it. The last four are in more_variants.py.
+plans of the seeds that get it. The last five are in more_variants.py.
 """
 
 import random
@@ -17,7 +18,13 @@ from dataclasses import replace
 from simulator.faults.level_damage import CLEANED, COPIED, SECOND_LEVEL
 from simulator.faults.newer_records import amount_of
 from simulator.faults.store_faults import MOODS
-from simulator.run.more_variants import switched, traced, with_merges, with_pushers
+from simulator.run.more_variants import (
+    of_one_member,
+    switched,
+    traced,
+    with_merges,
+    with_pushers,
+)
 from simulator.run.plan import DAMAGE, REWRITE_BYTES, Fault, FaultKind, Plan
 from simulator.run.topology import PARTITIONS, hosts_of
 
@@ -111,6 +118,7 @@ def varied(plan: Plan) -> Plan:
         "trace": traced,
         "merges": with_merges,
         "switches": switched,
+        "sets of one": of_one_member,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose

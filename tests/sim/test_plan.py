@@ -8,7 +8,7 @@ from penstock.base.errors import ConfigError
 from simulator.faults.level_damage import COPIED
 from simulator.run import more_variants
 from simulator.run.more_variants import MERGES
-from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan, Shape
+from simulator.run.plan import DAMAGE, OFF, Fault, FaultKind, Plan, Shape
 from simulator.run.planning import make_plan
 
 SEEDS = range(300)
@@ -88,7 +88,7 @@ def test_nobody_loses_power_where_logs_are_flushed_later() -> None:
 def test_every_layout_and_policy_is_ordered_by_some_seed() -> None:
     shapes = [make_plan(seed).shape for seed in SEEDS]
     assert {shape.is_apart for shape in shapes} == {False, True}
-    assert {shape.replication_factor for shape in shapes} == {2, 3}
+    assert {shape.replication_factor for shape in shapes} == {1, 2, 3}
     assert {shape.policy for shape in shapes} == {"all", "quorum", "k-of-n", "adaptive"}
 
 
@@ -191,16 +191,36 @@ def test_the_store_is_switched_in_some_plans_with_one_where_give_ups_are_counted
         assert all(fault.lasting_ms <= 2_000 for fault in wishes)
 
 
+def test_where_sets_have_one_member_nothing_takes_or_moves_the_only_copy() -> None:
+    plans = [plan for plan in map(make_plan, SEEDS) if plan.shape.replication_factor == 1]
+    assert len(SEEDS) // 20 < len(plans) < len(SEEDS) // 8
+    takes = {FaultKind.DISK_LOST, FaultKind.POWER_OFF, FaultKind.SYNC_ERROR, *DAMAGE}
+    moves = {FaultKind.REPLACE, FaultKind.DRAIN}
+    for plan in plans:
+        shape = plan.shape
+        assert not (takes | moves) & {fault.kind for fault in plan.faults}
+        assert (shape.policy, shape.min_insync_replicas, shape.slave_reads) == ("all", 1, OFF)
+        assert shape.is_flushed_later
+        assert shape.transactors
+        assert shape.level0_bytes < 0
+    assert {plan.shape.is_apart for plan in plans} == {False, True}
+    assert all(
+        any(fault.kind is FaultKind.KILL and fault.targets for fault in plan.faults)
+        for plan in plans
+    )
+
+
 def test_a_draw_of_one_variant_changes_no_plan_that_is_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = {seed: make_plan(seed) for seed in SEEDS}
-    for share in ("PUSHERS_SHARE", "TRACE_SHARE", "SWITCHED_SHARE"):
+    for share in ("PUSHERS_SHARE", "TRACE_SHARE", "SWITCHED_SHARE", "SOLE_SHARE"):
         monkeypatch.setattr(more_variants, share, 0.0)
     without = [
         seed
         for seed, plan in now.items()
         if not (plan.shape.pushers or plan.shape.trace_percent or plan.shape.is_tiered)
+        and plan.shape.replication_factor > 1
     ]
     assert len(without) > len(SEEDS) // 2
     assert all(make_plan(seed) == now[seed] for seed in without)
