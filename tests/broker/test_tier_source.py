@@ -352,11 +352,13 @@ def test_local_limits_count_once_the_tier_has_let_go_of_what_was_deleted_before(
     _deleted_below(broker, source, 9)
     broker.topic.local = LIMITS
     manifest = _manifest_of(broker)
+    second = Clerk.run(ObjectName(CLUSTER, 1, LeaderEpoch(1), 2), KEY, 9, 12)
+    manifest.apply(EventGroup(Kind.COPY, KEY, (second,)))
     source.note_limits(told)
     assert KEY not in source.limited(), "its disks are not freed meanwhile"
     assert source.own(KEY).log_start == 9, "the tier is to let go of it"
     known = source.known(KEY, manifest)
-    assert (known.runs, known.start_offset, known.end_offset) == ([], 9, 9)
+    assert (list(known.runs), known.start_offset, known.end_offset) == ([second], 9, 12)
     source.note_limits(lambda _: None)
     assert KEY not in source.limited(), "nobody knows yet what the tier has"
     manifest.apply(EventGroup(Kind.DELETE, KEY, offset=9))
@@ -365,9 +367,6 @@ def test_local_limits_count_once_the_tier_has_let_go_of_what_was_deleted_before(
     source.note_limits(told)
     assert KEY in source.limited()
     assert source.known(KEY, manifest) is manifest
-    run = Clerk.run(ObjectName(CLUSTER, 1, LeaderEpoch(1), 2), KEY, 9, 12)
-    manifest.apply(EventGroup(Kind.COPY, KEY, (run,)))
-    broker.metadata_of_tier.restore(KEY, manifest)
     _deleted_below(broker, source, 12)
     source.note_limits(told)
     assert KEY in source.limited(), "the disks were freed: the tier's start has a life of its own"
