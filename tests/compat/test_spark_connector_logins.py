@@ -146,19 +146,20 @@ def _ended_token(closed: Closed) -> Options:
 
 
 USER = r"SaslAuthenticationException: Authentication failed: user, password or mechanism"
+TOKEN = r"SaslAuthenticationException: Authentication failed: the token is not valid"
 PEER = r"SslAuthenticationException|SSLHandshakeException|SSLException"
 REFUSALS = {
     "plain-wrong": Refusal(lambda closed: closed.by_password("PLAIN", "wrong"), USER),
     "scram-256-wrong": Refusal(lambda closed: closed.by_password("SCRAM-SHA-256", "wrong"), USER),
     "scram-512-wrong": Refusal(lambda closed: closed.by_password("SCRAM-SHA-512", "wrong"), USER),
     "bearer-wrong": Refusal(
-        lambda closed: closed.by_bearer_token(Provider().token(), BEARERS[1]), USER
+        lambda closed: closed.by_bearer_token(Provider().token(), BEARERS[1]), TOKEN
     ),
     "bearer-expired": Refusal(
         lambda closed: closed.by_bearer_token(
             closed.provider.token(exp=int(time.time()) - 60), BEARERS[2]
         ),
-        USER,
+        TOKEN,
     ),
     "delegation-wrong": Refusal(
         lambda closed: closed.by_delegation_token(closed.token()[0], "AAAA"), USER

@@ -1,18 +1,23 @@
 """A session that a token has begun ends with the token, or earlier where a setting says so."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.access.bearer import Bearer
 from penstock.access.errors import MalformedToken
 from penstock.access.sasl import SaslUsers
+from penstock.kafka.handlers.access.sasl_authenticate import handle
 from penstock.kafka.sasl.session import SESSION_MS_MIN, SaslPorts, SaslSession
 from penstock.net.errors import CloseKind
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode as Code
 from tests.access.provider import message
 
 NOW_MS = 1_000_000
+FAILED_MS = 100
 METADATA = memoryview(int(ApiKey.METADATA).to_bytes(2, "big") + bytes(8))
 HANDSHAKE = memoryview(int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big") + bytes(8))
 
@@ -57,10 +62,11 @@ def check(token: str) -> Bearer:
 
 
 class Session:
-    """A session with the time and the connection that it sees."""
+    """A session with the time, the connection and the timers that it sees."""
 
     def __init__(self, session_ms_max: int = 0) -> None:
         self.time, self.peer = Time(), Peer()
+        self.later: list[tuple[int, Callable[[], object]]] = []
         users = SaslUsers(
             mechanisms=("OAUTHBEARER",),
             keys=lambda *_: pytest.fail("no user has a password here"),
@@ -70,12 +76,24 @@ class Session:
         ports = SaslPorts(
             users=users,
             clock=self.time,
-            scheduler=None,  # type: ignore[arg-type]
+            scheduler=self,  # type: ignore[arg-type]
             session_ms_max=session_ms_max,
-            failed_ms=100,
+            failed_ms=FAILED_MS,
         )
         self.session = SaslSession(self.peer, ports)  # type: ignore[arg-type]
         self.peer.guard = self.session
+
+    def ask(self, token: bytes) -> tuple[object, object, object]:
+        """Return the code, the text and the token of the answer to SaslAuthenticate."""
+        answers: list[dict[str, object]] = []
+        body = SimpleNamespace(auth_bytes=token)
+        request = SimpleNamespace(connection=self.peer, api_version=2, body=body)
+        handle(None, request, answers.append)  # type: ignore[arg-type]
+        [answer] = answers
+        return answer["error_code"], answer["error_message"], answer["auth_bytes"]
+
+    def call_later(self, delay_ms: int, act: Callable[[], object]) -> None:
+        self.later.append((delay_ms, act))
 
     def prove(self, user: str, end_ms: int) -> str | None:
         assert self.session.choose("OAUTHBEARER", is_bare=False)
@@ -145,3 +163,13 @@ def test_a_bad_token_proves_nothing() -> None:
     assert one.prove("bad", NOW_MS) is None
     assert one.peer.principal == "User:ANONYMOUS"
     assert not one.session.lets(METADATA)
+
+
+def test_who_shows_a_bad_token_is_not_told_of_passwords() -> None:
+    one = Session()
+    assert one.session.choose("OAUTHBEARER", is_bare=False)
+    assert one.ask(message("bad.0")) == (Code.NONE, None, b'{"status":"invalid_token"}')
+    said = "Authentication failed: the token is not valid, or its time is over."
+    assert one.ask(b"\x01") == (Code.SASL_AUTHENTICATION_FAILED, said, b"")
+    [(delay_ms, _)] = one.later
+    assert delay_ms == FAILED_MS

@@ -1,13 +1,14 @@
 """SaslAuthenticate (key 36), versions 0 to 2: a token of the client, answered by one of the server.
 
-A failure says the same whatever was wrong. The answer to the last token says for how long the
-client is known (version 1): before that time is over it has to prove again who it is.
+A failure says the same whatever was wrong with what a mechanism asks for. The answer to the last
+token says for how long the client is known (version 1): before that time is over it has to prove
+again who it is.
 
 Source: Kafka `SaslServerAuthenticator.handleSaslToken`, KIP-152, KIP-368. Where a client has
 nothing to prove the answer is ILLEGAL_SASL_STATE, as in `KafkaApis.handleSaslAuthenticateRequest`.
 """
 
-from penstock.access.sasl import SaslState
+from penstock.access.sasl import OAUTHBEARER, SaslState
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.kafka.sasl.session import SaslSession
@@ -18,6 +19,7 @@ KEY = ApiKey.SASL_AUTHENTICATE
 VERSIONS = range(3)
 SESSION_VERSION = 1
 FAILED = "Authentication failed: user, password or mechanism are not valid."
+FAILED_BEARER = "Authentication failed: the token is not valid, or its time is over."
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
@@ -33,7 +35,8 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         return
     outcome = session.take(request.body.auth_bytes)
     if outcome.reason:
-        reply(_fields(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED))
+        text = FAILED_BEARER if session.server.mechanism == OAUTHBEARER else FAILED
+        reply(_fields(ErrorCode.SASL_AUTHENTICATION_FAILED, text))
         session.fail()
         return
     answer = _fields(ErrorCode.NONE, None) | {"auth_bytes": outcome.token}
