@@ -89,7 +89,7 @@ _begin, _take_committed = Transfer.begin, RaftLog.take_committed
     [
         (quorum, "majority_of", lambda count: (count + 1) // 2, "agrees on entry"),
         (votes, "is_kept_by_promise", lambda *_, **__: False, "after it heard its leader"),
-        (votes, "_may_vote", lambda *_: True, "votes for"),
+        (votes, "_may_vote", lambda *_: True, "a term has one vote"),
         (Roles, "campaign", lambda self: self.stand(is_transfer=False), "in advance"),
         (Core, "send_persisted", Core.send, "its disk has"),
         (RaftLog, "is_up_to_date", lambda *_: True, "which is agreed on"),
