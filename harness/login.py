@@ -3,9 +3,10 @@
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.cli.launch.certificates import new_authority, new_server, now_utc
+from penstock.access.issuing import new_authority, new_server
 from penstock.client.security import ClientSecurity
 
 LISTENER = "SECURE"
@@ -76,8 +77,8 @@ class SecureListener:
 
 def server_files(directory: Path, addresses: Iterable[str]) -> tuple[Path, Path]:
     """Write the certificate of a new authority, and one of a server with its key; return both."""
-    authority = new_authority("harness", now_utc())
-    server = new_server(authority, ["localhost", *dict.fromkeys(addresses)], now_utc())
+    authority = new_authority("harness", datetime.now(UTC))
+    server = new_server(authority, ["localhost", *dict.fromkeys(addresses)], datetime.now(UTC))
     ca, certificate = directory / "authority.pem", directory / "server.pem"
     ca.write_bytes(authority.certificate)
     _write_private(certificate, server.certificate + server.key)

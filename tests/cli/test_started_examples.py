@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ from harness.http_front import TOKENS
 from harness.ports import UP_PORTS, free_port
 from harness.served_machine import Machine
 from harness.waiting import UNTIL_SECONDS, wait_until
+from penstock.access.issuing import new_authority, new_server
 from penstock.cli.examples import EXAMPLES
-from penstock.cli.launch.certificates import new_authority, new_server, now_utc
 from penstock.cli.launch.node_files import settings_toml
 from penstock.node.identity import new_cluster_id
 from tests.cli.launched import PENSTOCK, launched
@@ -190,7 +191,7 @@ def up(tmp_path_factory):
 def test_the_examples_of_http_listen_to_clients(up, tmp_path):
     port = free_port()
     files = {"tokens.toml": TOKENS.encode()}
-    server = new_server(new_authority("tests", now_utc()), ["localhost"], now_utc())
+    server = new_server(new_authority("tests", datetime.now(UTC)), ["localhost"], datetime.now(UTC))
     files["cert.pem"], files["key.pem"] = server.certificate, server.key
     for name, content in files.items():
         (tmp_path / name).touch(0o600)

@@ -1,4 +1,5 @@
 // RocketMQ's gRPC client for Java as a producer: ENDPOINTS TOPIC COUNT [through | SECONDS [recall]].
+// ENDPOINTS behind `default:` are used as the client is made: it begins with TLS.
 // With `through` it sends until a line comes in; a send that fails is told and tried again.
 // With SECONDS each message is to be there so much later, and 1.3 s more for each before it; with
 // `recall` every second one is recalled.
@@ -16,12 +17,14 @@ public class GrpcProducer {
     static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
 
     public static void main(String[] words) throws Exception {
-        ClientConfiguration configuration =
+        var configuring =
                 ClientConfiguration.newBuilder()
-                        .setEndpoints(words[0])
-                        .enableSsl(false)
-                        .setRequestTimeout(Duration.ofSeconds(20)) // 3 s are few on busy cores
-                        .build();
+                        .setEndpoints(words[0].replace("default:", ""))
+                        .setRequestTimeout(Duration.ofSeconds(20)); // 3 s are few on busy cores
+        if (!words[0].startsWith("default:")) {
+            configuring.enableSsl(false);
+        }
+        ClientConfiguration configuration = configuring.build();
         Producer producer =
                 PROVIDER.newProducerBuilder()
                         .setClientConfiguration(configuration)

@@ -106,6 +106,20 @@ def test_what_a_gRPC_client_sends_kafka_s_and_remoting_clients_read_with_all_its
     assert len({kafka[f"{name}-{one}"].partition() for one in range(1, COUNT, 4)}) == 1
 
 
+def test_java_s_client_as_it_is_made_begins_with_tls_and_is_served(tmp_path: Path) -> None:
+    """Its default, which RocketMQ's proxy takes beside plain text at one port."""
+    port = free_port()
+    with running_node(tmp_path, f"grpc.port={port}", "grpc.takes_tls=true") as node:
+        node.submit(CreateTopics(topics=(Created(name="either", partition_count=PARTITIONS),)))
+        for begins in ("default:", ""):
+            told = client(tmp_path, f"{begins}127.0.0.1:{port}", "either", COUNT, source=GRPC)
+            assert told[-1] == {"done": True}
+        read = records(node, "either", PARTITIONS, 2 * COUNT)
+        assert sorted(one.value().decode() for one in read) == sorted(
+            2 * [f"java-{number}" for number in range(COUNT)]
+        )
+
+
 @pytest.mark.parametrize(("name", "send"), [("java", late_by_java), ("python", late_by_python)])
 def test_a_delayed_message_is_there_at_its_time_and_not_before(
     served: tuple[LiveNode, str, str], tmp_path: Path, name: str, send: Sends

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from harness.node import NodeProcess
 from harness.ports import free_port
 from harness.waiting import UNTIL_SECONDS, wait_until
-from penstock.cli.launch.certificates import Pair, new_authority, new_server, now_utc
+from penstock.access.issuing import Pair, new_authority, new_server
 from tests.access.provider import AUDIENCE, ISSUER, Provider
 from tests.compat.java_tools import tool
 
@@ -76,7 +77,7 @@ class Place:
     def __init__(self, directory: Path, **security: object) -> None:
         self.provider = Provider()
         self.ca = directory / "ca.pem"
-        authority = new_authority("tests", now_utc())
+        authority = new_authority("tests", datetime.now(UTC))
         self.ca.write_bytes(authority.certificate)
         self.certificate = directory / "server.pem"
         self._issue(authority)
@@ -87,7 +88,7 @@ class Place:
         self.node = NodeProcess(directory / "node", settings=self._settings(security))
 
     def _issue(self, authority: Pair) -> None:
-        server = new_server(authority, ["localhost", "127.0.0.1"], now_utc())
+        server = new_server(authority, ["localhost", "127.0.0.1"], datetime.now(UTC))
         self.certificate.touch(mode=0o600)
         self.certificate.write_bytes(server.certificate + server.key)
 
@@ -287,7 +288,7 @@ def test_keys_are_fetched_and_until_then_no_token_is_good(tmp_path: Path) -> Non
 def test_keys_of_a_server_that_nobody_vouches_for_are_not_taken(tmp_path: Path) -> None:
     place = Place(tmp_path, by_url=True)
     place.keys.document = place.provider.document()
-    stranger = new_authority("stranger", now_utc())
+    stranger = new_authority("stranger", datetime.now(UTC))
     (tmp_path / "stranger.pem").write_bytes(stranger.certificate)
     text = place.node.config.read_text()
     wrong = f'sasl_oauthbearer_jwks_authority_file = "{tmp_path}/stranger.pem"'

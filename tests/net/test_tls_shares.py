@@ -117,8 +117,9 @@ class Ended:
     def _no_end(kind: CloseKind, host: str, reason: str) -> None:
         raise AssertionError((kind, host, reason))
 
-    def _open(self, side: TlsSide) -> Any:
-        self.taker.transport = side.transport
+    def _open(self, side: TlsSide, transport: asyncio.Transport) -> Any:
+        del side
+        self.taker.transport = transport
         return self.taker
 
     def _shake(self) -> None:

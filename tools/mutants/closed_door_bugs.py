@@ -7,7 +7,7 @@ from .mutant import Kind, plant
 EXPOSURE = ("tests/node/test_exposure.py",)
 SECURED = ("tests/cli/test_secured.py",)
 LISTENERS = ("tests/node/test_tls_of_listeners.py",)
-CERTIFICATES = ("tests/cli/test_certificates.py",)
+CERTIFICATES = ("tests/access/test_issuing.py",)
 
 MUTANTS = (
     plant(
@@ -135,7 +135,7 @@ MUTANTS = (
         "Access",
         "a node keeps a certificate that its clients do not trust",
         (
-            "cli/launch/certificates.py",
+            "access/issuing.py",
             "        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))\n",
             "",
         ),
@@ -146,7 +146,7 @@ MUTANTS = (
         "certificate-kept-to-its-last-day",
         "Access",
         "a certificate ends while the node that was started with it still runs",
-        ("cli/launch/certificates.py", "timedelta(days=RENEW_DAYS)", "timedelta(days=0)"),
+        ("access/issuing.py", "timedelta(days=RENEW_DAYS)", "timedelta(days=0)"),
         kind=Kind.RANGE,
         near=CERTIFICATES,
     ),
@@ -155,7 +155,7 @@ MUTANTS = (
         "Access",
         "whoever has the key of a node makes certificates that clients trust",
         (
-            "cli/launch/certificates.py",
+            "access/issuing.py",
             "(x509.BasicConstraints(ca=False, path_length=None), True)",
             "(x509.BasicConstraints(ca=True, path_length=None), True)",
         ),

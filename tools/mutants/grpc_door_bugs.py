@@ -191,8 +191,10 @@ MUTANTS = (
         "who resets as it has shaken hands leaves an error and a connection",
         (
             "net/listener.py",
-            "        side.transport.protocol = connection  # it may write at once, and be told that it waits\n",
-            "",
+            "        transport.set_protocol(connection)  # it may write at once, and be told that it waits\n"
+            "        connection.connection_made(transport)\n",
+            "        connection.connection_made(transport)\n"
+            "        transport.set_protocol(connection)\n",
         ),
         kind=Kind.ORDER,
         near=TLS,

@@ -14,6 +14,8 @@ NODES_MAX = 50
 REPLICAS_DEFAULT = 3
 ROCKETMQ = "remoting.port=9876", "grpc.port=8081"
 """The ports of RocketMQ's name servers and of its proxy: clients look for a cluster by either."""
+TAKES_TLS = "grpc.takes_tls=true"
+"""Java's gRPC client begins with TLS unless it is told otherwise."""
 
 
 def run_up(
@@ -57,7 +59,9 @@ def run_up(
 
     _check_range("--port", port, 1, nodes, nodes - 1 + (HA_PORT_DISTANCE if nodes > 1 else 0))
     _check_range("--metrics-port", metrics_port, 0, nodes, nodes - 1)
-    ports = ROCKETMQ if rocketmq else ()
+    ports: tuple[str, ...] = ()
+    if rocketmq:
+        ports = ROCKETMQ if secure else (*ROCKETMQ, TAKES_TLS)
     plan = Plan(
         directory=data,
         nodes=nodes,

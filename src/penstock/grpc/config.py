@@ -43,6 +43,12 @@ class GrpcConfig:
     with RocketMQ's proxy (`maxDelayTimeMills`), forty days at most. A message that waits is written
     again each two hours."""
 
+    takes_tls: bool = False
+    """Take TLS as well where the port is open, as RocketMQ's proxy does: Java's client begins with
+    it unless it is told otherwise. Who begins with plain text is served so. The certificate is that
+    of `security.ssl_certificate_file`; without one the node makes its own at each start, which no
+    client can check."""
+
     def bound(self) -> tuple[NamedEndpoint, ...]:
         """Return the listener as it is bound; none where there is no port."""
         return (NamedEndpoint(LISTENER_NAME, self.host, self.port),) if self.port else ()

@@ -279,7 +279,7 @@ class Listener:
             host,
             door,
             listener_name=name,
-            on_open=partial(self._open_behind_tls, door),
+            on_open=partial(self._open_behind_door, door),
             on_gone=self._count_out,
         )
 
@@ -300,13 +300,12 @@ class Listener:
             self._other_gone,
         )
 
-    def _open_behind_tls(self, door: Door, side: TlsSide) -> _Served:
-        assert side.transport is not None, "the handshake is over"
+    def _open_behind_door(self, door: Door, side: TlsSide, transport: asyncio.Transport) -> _Served:
         self._keeper.giving_way.left(side)
         connection = self._connection(side.listener_name, side.client_host)
         connection.certificate = side.certificate
-        side.transport.protocol = connection  # it may write at once, and be told that it waits
-        connection.connection_made(side.transport)
+        transport.set_protocol(connection)  # it may write at once, and be told that it waits
+        connection.connection_made(transport)
         door.admit(connection)
         self._keeper.giving_way.arrived(connection, side.began_tick)
         self._note_proof(connection)

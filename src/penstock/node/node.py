@@ -123,7 +123,7 @@ class Node:
         self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._doors = NodeDoors(settings.security, self._image, machine)
+        self._doors = NodeDoors(settings.security, settings.grpc, self._image, machine)
         self._front.token_secrets = self._doors.token_secrets
         free_lists = FreeLists(machine.clock.monotonic_us)
         self._relief = Relief(self._front, self._disks.values, self._batch_workers, free_lists)

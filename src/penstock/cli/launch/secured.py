@@ -24,6 +24,7 @@ import ssl
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.access.config import AuthoriserKind
@@ -123,10 +124,10 @@ class Secured:
 
     def certify(self, settings: NodeSettings) -> None:
         """Give a node a certificate with its names, if it needs one. Raises ConfigError."""
-        from penstock.cli.launch.certificates import Pair, is_good, new_server, now_utc
+        from penstock.access.issuing import Pair, is_good, new_server
 
         path = self._certificate_file(settings.node.broker_id)
-        names, now = list(dict.fromkeys(_names(settings))), now_utc()
+        names, now = list(dict.fromkeys(_names(settings))), datetime.now(UTC)
         authority = self.authority_file.read_bytes()
         if path.exists():
             check_private("the certificate and key", str(path))
@@ -213,10 +214,10 @@ def _names(settings: NodeSettings) -> Iterator[str]:
 
 def _make(place: Path) -> None:
     """Make all files in a directory beside, and put that in its place. Raises ConfigError."""
-    from penstock.cli.launch.certificates import new_authority, now_utc
+    from penstock.access.issuing import new_authority
 
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    authority = new_authority(f"penstock up {secrets.token_hex(8)}", now_utc())
+    authority = new_authority(f"penstock up {secrets.token_hex(8)}", datetime.now(UTC))
     final = Secured(directory=place)
     texts = {
         "authority.pem": authority.certificate.decode(),

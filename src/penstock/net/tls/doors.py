@@ -22,3 +22,5 @@ class Door(NamedTuple):
     set `principal` and `guard`. Behind TLS the connection is open, and may be ended."""
     application: str = ""
     """What clients have to agree on by ALPN (RFC 7301); empty: nothing is asked."""
+    takes_plain: bool = False
+    """Whether those who begin with something else than TLS are served without it."""

@@ -3,7 +3,8 @@
     socket ─► shared window ─► OpenSSL ─► the connection's receive memory ─► frames
 
     waiting for the first record ─► asked (Handshakes) ─► half open ─► open
-    whoever sends something else than TLS is ended at its first byte
+    whoever sends something else than TLS is ended at its first byte, or, where the door takes it,
+    served without: the socket is then the connection's, and this end is out of the way
 
 All sides of a listener read into the same window, as connections do (net/receive.py); what can not
 be decrypted yet, because the connection reads nothing, is kept and counts in the budget. Nothing
@@ -122,10 +123,10 @@ class TlsSide(asyncio.BufferedProtocol):
         door: Door,
         *,
         listener_name: str,
-        on_open: Callable[["TlsSide"], "Connection | OtherConnection"],
+        on_open: Callable[["TlsSide", asyncio.Transport], "Connection | OtherConnection"],
         on_gone: Callable[["TlsSide"], None],
     ) -> None:
-        """`on_open` makes the connection; `on_gone` is called if it came to none."""
+        """`on_open` makes the connection over a transport; `on_gone` if it came to none."""
         self.host = self.client_host = host
         self.listener_name = listener_name
         self.began_tick = ports.ticks()
@@ -134,6 +135,7 @@ class TlsSide(asyncio.BufferedProtocol):
         assert door.context is not None, "a door with TLS"
         self._context = door.context
         self._application = door.application
+        self._takes_plain = door.takes_plain
         self._on_open = on_open
         self._on_gone = on_gone
         self._raw = cast("asyncio.Transport", None)
@@ -228,12 +230,28 @@ class TlsSide(asyncio.BufferedProtocol):
         first = bytes(self._kept) + received
         self._keep(first)
         if not first.startswith(_HANDSHAKE):
-            self._end(CloseKind.NOT_TLS, "no TLS")
+            if self._takes_plain:
+                self._open_plain(first)
+            else:
+                self._end(CloseKind.NOT_TLS, "no TLS")
             return
         size = _HEAD_BYTES + int.from_bytes(first[3:_HEAD_BYTES], "big")
         if len(first) >= min(size, _FIRST_BYTES_MAX) and len(first) >= _HEAD_BYTES:
             self._raw.pause_reading()
             self._handshakes.ask(self)
+
+    def _open_plain(self, first: bytes) -> None:
+        """Leave the socket to a connection, with what has come."""
+        self._handshakes.leave(self)
+        self._keep(b"")
+        connection = self._on_open(self, self._raw)
+        left = memoryview(first)
+        while left and not self._raw.is_closing():
+            lent = memoryview(connection.get_buffer(-1))
+            count = min(len(lent), len(left))
+            lent[:count] = left[:count]
+            left = left[count:]
+            connection.buffer_updated(count)
 
     def begin(self) -> bool:
         """Answer the first record, which costs a signature; False if the client has gone.
@@ -282,7 +300,7 @@ class TlsSide(asyncio.BufferedProtocol):
         assert self._tls is not None, "a handshake is over"
         self.transport = TlsTransport(self._ports.loop, self._raw, self._tls, self._outgoing)
         self.transport.on_resume = self._read_on
-        self._connection = self.transport.protocol = self._on_open(self)
+        self._connection = self.transport.protocol = self._on_open(self, self.transport)
         self._left_of(memoryview(b""))
 
     def give_up(self, reason: str) -> None:

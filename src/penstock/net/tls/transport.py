@@ -49,10 +49,13 @@ class TlsTransport(asyncio.Transport):
         self.is_paused = False
         """Whether the connection wants to read nothing."""
         self.protocol: Any = None
-        """The connection: told when to stop writing, and when to go on."""
         self.on_resume: Any = None
         """Called when the connection wants to read on."""
         self._has_told_full = False
+
+    def set_protocol(self, protocol: Any) -> None:
+        """Have a connection told when to stop writing, and when to go on."""
+        self.protocol = protocol
 
     # --- writing -------------------------------------------------------------------------------
 

@@ -13,8 +13,11 @@ Kafka `DefaultSslEngineFactory` for PEM.
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from penstock.base.errors import ConfigError
@@ -59,6 +62,23 @@ def tls_context(settings: SecurityConfig, application: str = "") -> ssl.SSLConte
     if by_name:
         context.sni_callback = partial(_use_named, by_name)
     return context
+
+
+def own_context(hosts: Iterable[str], application: str, now: datetime) -> ssl.SSLContext:
+    """Return a context with a certificate that is made now, for these hosts and this machine.
+
+    The authority that signs it is forgotten, so nobody can check it. OpenSSL takes files only:
+    they are there for a moment, and nobody else can read them.
+    """
+    # A node without it imports none of this.
+    from penstock.access.issuing import new_authority, new_server  # noqa: PLC0415
+
+    names = dict.fromkeys([*hosts, "localhost", "127.0.0.1", "::1"])
+    pair = new_server(new_authority("penstock, unchecked", now), names, now)
+    with TemporaryDirectory(prefix="penstock-tls-") as directory:
+        path = Path(directory) / "pair.pem"
+        path.write_bytes(pair.certificate + pair.key)
+        return _context(SecurityConfig(), str(path), str(path), application)
 
 
 def _context(

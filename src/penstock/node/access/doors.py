@@ -6,6 +6,7 @@ once a second: has a file changed? ─► read it again; a broken one is said, a
 
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,11 @@ from penstock.base.ports import Cancellable
 from penstock.controller.commands.access import AlterScram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.grpc.config import LISTENER_NAME as GRPC
+from penstock.grpc.config import GrpcConfig
 from penstock.kafka.sasl.doors import certificate_door, sasl_door
 from penstock.kafka.sasl.session import SaslPorts
 from penstock.net.tls.doors import Door, TlsContext
-from penstock.node.access.certificates import HTTP2, tls_context, tls_files
+from penstock.node.access.certificates import HTTP2, own_context, tls_context, tls_files
 from penstock.node.access.files import Watched
 from penstock.node.access.provider_keys import FetchedKeys, read_keys
 from penstock.node.access.token_logins import TokenLogins, read_token_secrets
@@ -50,8 +52,11 @@ log = logging.getLogger(__name__)
 class NodeDoors:
     """See the module."""
 
-    def __init__(self, security: SecurityConfig, image: ClusterImage, machine: Machine) -> None:
+    def __init__(
+        self, security: SecurityConfig, grpc: GrpcConfig, image: ClusterImage, machine: Machine
+    ) -> None:
         self._security = security
+        self._grpc = grpc
         self._image = image
         self._scram = ScramUsers(image, machine.randomness)
         self._logins = TokenLogins(
@@ -93,6 +98,8 @@ class NodeDoors:
         for name, protocol in security.protocols().items():
             if name != PAGES_LISTENER and protocol is not SecurityProtocol.PLAINTEXT:
                 doors[name] = self._door(name, protocol, security.of_listener(name))
+        if self._grpc.takes_tls:
+            doors[GRPC] = self._open_door(security.of_listener(GRPC))
         if self._watched:
             self._timer = self._scheduler.call_later(LOOK_MS, self._look)
         return doors
@@ -116,6 +123,16 @@ class NodeDoors:
             assert context is not None, "a listener without TLS and SASL has no door"
             door = certificate_door(context, parse_rules(security.ssl_principal_mapping_rules))
         return door._replace(application=application)
+
+    def _open_door(self, security: SecurityConfig) -> Door:
+        """Return the door of an open port that takes TLS as well as plain text."""
+        if security.ssl_certificate_file:
+            context = self._context(GRPC, security, HTTP2)
+        else:
+            now = datetime.fromtimestamp(self._clock.wall_ms() / 1_000, UTC)
+            own = own_context([one.host for one in self._grpc.told()], HTTP2, now)
+            context = lambda: own  # noqa: E731  as those that are read again
+        return Door(context, lambda _: None, application=HTTP2, takes_plain=True)
 
     def _signed_door(self, name: str, context: TlsContext | None, security: SecurityConfig) -> Door:
         """Return the door of RocketMQ's clients, who sign what they ask for."""

@@ -97,6 +97,24 @@ class NodeSettings:
             )
         for name, protocol in protocols.items():
             self.security.of_listener(name).check_listener(name, protocol)
+        if self.grpc.takes_tls:
+            self._check_takes_tls(protocols.get(GRPC, SecurityProtocol.PLAINTEXT))
+
+    def _check_takes_tls(self, protocol: SecurityProtocol) -> None:
+        """Check that what takes TLS as well is there, and open. Raises ConfigError."""
+        if not self.grpc.port:
+            raise ConfigError("grpc.takes_tls: there is no port: set grpc.port, or leave it out")
+        if protocol is not SecurityProtocol.PLAINTEXT:
+            raise ConfigError(
+                f"grpc.takes_tls is for an open port, and listener {GRPC} is {protocol}: leave out"
+                " one of the two"
+            )
+        security = self.security.of_listener(GRPC)
+        if bool(security.ssl_certificate_file) is not bool(security.ssl_key_file):
+            raise ConfigError(
+                "grpc.takes_tls: give both of security.ssl_certificate_file and"
+                " security.ssl_key_file, or neither"
+            )
 
     def _check_pages(self, names: set[str], protocols: Mapping[str, SecurityProtocol]) -> set[str]:
         """Return the name of the HTTP port, if there is one. Raises ConfigError."""

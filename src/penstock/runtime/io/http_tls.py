@@ -86,10 +86,9 @@ class HttpTls:
         ended = max(waiting, key=lambda one: count[one.host])  # the first of equals
         cast("TlsSide", ended).abort(CloseKind.GAVE_WAY)
 
-    def _open(self, side: TlsSide) -> "Connection":
-        assert side.transport is not None, "the handshake is over"
+    def _open(self, side: TlsSide, transport: asyncio.Transport) -> "Connection":
         streams = _Streams(partial(self._serve, certificate=side.certificate), self._loop)
-        streams.connection_made(side.transport)
+        streams.connection_made(transport)
         return cast("Connection", streams)
 
     def _ended(self, kind: CloseKind, host: str, reason: str) -> None:
@@ -104,7 +103,7 @@ class _Side(TlsSide):
         self,
         ports: TlsPorts,
         context: TlsContext,
-        on_open: Callable[[TlsSide], "Connection"],
+        on_open: Callable[[TlsSide, asyncio.Transport], "Connection"],
         make_room: Callable[[], None],
     ) -> None:
         super().__init__(

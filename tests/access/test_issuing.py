@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from penstock.cli.launch.certificates import (
+from penstock.access.issuing import (
     RENEW_DAYS,
     SERVER_DAYS,
     Pair,

@@ -1,4 +1,6 @@
-"""Certificates of `penstock up --secure`: an authority of its own, and what it signs.
+"""An authority of one's own, and certificates that it signs for servers.
+
+By `penstock up --secure`, which keeps it, and by a node with `grpc.takes_tls`, which does not.
 
 Keys are P-256, which a handshake costs a tenth of RSA. An authority lasts ten years and signs
 servers only, each for SERVER_DAYS; a start makes a new one for a server whose own is near its
@@ -9,7 +11,7 @@ Source: RFC 5280 (extensions); RFC 9325 4 (keys). Not here: lists of revoked cer
 
 import ipaddress
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cryptography import x509
@@ -140,8 +142,3 @@ def _loaded(authority: Pair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
     if not (isinstance(key, ec.EllipticCurvePrivateKey) and fits):
         raise ValueError("the key of the authority does not fit its certificate")
     return certificate, key
-
-
-def now_utc() -> datetime:
-    """Return the time of day."""
-    return datetime.now(UTC)
