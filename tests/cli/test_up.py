@@ -14,6 +14,7 @@ import pytest
 from harness.node import answers
 from harness.ports import UP_PORTS, free_port
 from harness.waiting import signal_until_it_ends, wait_until
+from penstock.cli.up import TAKES_TLS, _rocketmq
 from penstock.remoting.wire.codes import RequestCode
 from tests.cli.launched import (
     PENSTOCK,
@@ -23,6 +24,7 @@ from tests.cli.launched import (
     launched,
     penstock,
 )
+from tests.grpc.test_takes_tls import SETTINGS_FRAME, told_over_tls
 from tests.lying import fill_around_a_lie
 from tests.remoting.served import Remote
 
@@ -54,6 +56,21 @@ def test_a_port_for_rocketmq_s_clients_is_told(tmp_path):
         with closing(Remote(f"127.0.0.1:{port}")) as remote:
             cluster = remote.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
             assert b"set-1" in bytes(cluster.body)
+        assert told_over_tls(f"127.0.0.1:{grpc}", ["h2"])[3] == SETTINGS_FRAME
+
+
+@pytest.mark.parametrize(
+    ("given", "secure", "takes"),
+    [
+        ((), False, True),
+        (("grpc.port=8082",), False, True),
+        ((), True, False),
+        (("security.listener_security_protocol_map=grpc:SSL",), False, False),
+        (("grpc.port=0",), False, False),
+    ],
+)
+def test_the_open_port_of_grpc_clients_takes_tls(given, secure, takes):
+    assert (TAKES_TLS in _rocketmq(given, secure=secure)) is takes
 
 
 def test_sigint_ends_cleanly_as_well(tmp_path):

@@ -59,9 +59,8 @@ def run_up(
 
     _check_range("--port", port, 1, nodes, nodes - 1 + (HA_PORT_DISTANCE if nodes > 1 else 0))
     _check_range("--metrics-port", metrics_port, 0, nodes, nodes - 1)
-    ports: tuple[str, ...] = ()
-    if rocketmq:
-        ports = ROCKETMQ if secure else (*ROCKETMQ, TAKES_TLS)
+    given = tuple(overrides or ())
+    ports = _rocketmq(given, secure=secure) if rocketmq else ()
     plan = Plan(
         directory=data,
         nodes=nodes,
@@ -69,10 +68,16 @@ def run_up(
         port=port,
         metrics_port=metrics_port,
         restart=not no_restart,
-        overrides=(*ports, *(overrides or ())),
+        overrides=(*ports, *given),
         secure=secure,
     )
     raise typer.Exit(launch(plan))
+
+
+def _rocketmq(given: tuple[str, ...], *, secure: bool) -> tuple[str, ...]:
+    """Return settings of the ports; what is given stands over them, and decides who comes in."""
+    is_open = not secure and not any(one.startswith("security.") for one in given)
+    return (*ROCKETMQ, TAKES_TLS) if is_open and "grpc.port=0" not in given else ROCKETMQ
 
 
 def _check_range(option: str, port: int, least: int, nodes: int, farther: int) -> None:
