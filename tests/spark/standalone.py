@@ -56,11 +56,15 @@ class StandaloneCluster:
         self._end()
 
     def executors(self) -> list[psutil.Process]:
-        """Return the executors that run now, those of the first worker first."""
+        """Return the executors that run now, those of the first worker first.
+
+        A worker begins as a shell, which makes its command line in a child and may leave that to
+        the worker as a zombie.
+        """
         found: list[psutil.Process] = []
         for worker in self._processes[1:]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                found += psutil.Process(worker.pid).children()
+                found += filter(_runs, psutil.Process(worker.pid).children())
         return found
 
     def workers_used(self) -> int:
@@ -107,6 +111,12 @@ class StandaloneCluster:
                 member.kill()
         for process in self._processes:
             process.wait()
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def python_without_penstock(directory: Path) -> Path:
