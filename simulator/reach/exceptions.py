@@ -8,17 +8,12 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_LOST_HAND_OUT = "of an answer to a hand-out that was lost with its master; tests/shares has it"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
 _NOT_WRITTEN_YET = "no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
-_PUSHED = (
-    "of metrics that clients push, which no simulated one does; tests/kafka and tests/compat do"
-)
-_TRACED = "of the trace of messages, which is off there; tests/shares and tests/broker have it"
 _TOKENS = (
     "of an identity provider's tokens, taken over TLS alone; tests/access and tests/compat have it"
 )
@@ -32,10 +27,6 @@ _FILTERED = (
     "of pulls that wait with a filter, which no simulated one does; tests/remoting/filters does"
 )
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
-_ALONE = (
-    "of a set of one member that syncs later, of which no simulated one is; tests/transactions and"
-    " tests/kafka have it"
-)
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
 EXCEPTIONS: dict[str, str] = {
@@ -53,6 +44,7 @@ EXCEPTIONS: dict[str, str] = {
     "runtime/housekeeper.py:HousekeeperProcess.*": _PROCESS,
     "access/bearer.py:*": _TOKENS,
     "access/tokens.py:*": _TOKENS,
+    "access/issuing.py:*": _TLS,
     "access/mapping.py:Rule.apply": _TLS,
     "access/mapping.py:_filled": _TLS,
     "access/mapping.py:short_name": _TLS,
@@ -60,13 +52,6 @@ EXCEPTIONS: dict[str, str] = {
     "kafka/sasl/doors.py:certificate_door": _TLS,
     "kafka/sasl/doors.py:_by_certificate": _TLS,
     "remoting/signed.py:*": _SIGNED,
-    "broker/audit/client_metrics.py:*": _PUSHED,
-    "broker/audit/message_trace.py:*": _TRACED,
-    "shares/updates/tracing.py:[!T]*": _TRACED,
-    "shares/flushing.py:Flushing._events": _TRACED,
-    "shares/ledger.py:Ledger.unwritten": _TRACED,
-    "kafka/answers/clients.py:*": _PUSHED,
-    "kafka/handlers/cluster/*telemetry*.py:[!i]*": _PUSHED,
     "kafka/handlers/*/describe_producers.py:_tier": _OF_THE_STORE,
     "access/call_signatures.py:*": _SIGNED_CALLS,
     "grpc/signed.py:*": _SIGNED_CALLS,
@@ -113,11 +98,6 @@ EXCEPTIONS: dict[str, str] = {
     "controller/metadata/records.py:_with_cause_apart": _EARLIER,
     "controller/commands/masterships.py:begin_mastership": _TESTS_ALONE,
     "controller/commands/masterships.py:end_mastership": _TESTS_ALONE,
-    "coordinator/outbox.py:Outbox.behind*": _ALONE,
-    "transactions/coordinator.py:TransactionCoordinator._mark": _ALONE,
-    "transactions/duties.py:Duties.taken_up": _ALONE,
-    "shares/answers.py:_is_unknown": _LOST_HAND_OUT,
-    "shares/share.py:Share.is_of_this_tenure": _LOST_HAND_OUT,
     "broker/fetch/read_ahead.py:ReadAhead.kept_bytes": _LOOKED_AT,
     "broker/look_ups.py:LookUps.waiting": _LOOKED_AT,
     "broker/look_ups.py:LookUps.in_progress": _LOOKED_AT,
