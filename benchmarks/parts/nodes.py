@@ -35,6 +35,21 @@ node at its retention limit: on a virtual machine, memory that the guest touches
 in a while costs up to 2 CPU seconds per GB, which is no property of the broker."""
 
 
+SMALL_SEGMENT_BYTES = 16 << 20
+"""Segments of a node with a store: what is below its active one is soon copied."""
+
+
+def with_a_store(store: Path) -> SettingsOf:
+    """Return settings of a node whose topics may be in an object store, which is a directory."""
+    log = {"segment_bytes": SMALL_SEGMENT_BYTES, "level0_bytes": 0, "checkpoint_interval_ms": 0}
+    return {
+        **PAGE_CACHE,
+        "log": {**PAGE_CACHE["log"], **log},
+        "controller": {"tiered_topics": True},
+        "tier": {"url": f"file://{store}", "look_ms": 200},
+    }
+
+
 def merged(*more: SettingsOf) -> SettingsOf:
     """Return ANY_LOAD with more settings; later ones stand over earlier ones."""
     found: dict[str, dict[str, object]] = {}

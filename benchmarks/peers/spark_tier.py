@@ -11,17 +11,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from benchmarks.parts.nodes import SMALL_SEGMENT_BYTES, temporary_node, with_a_store
 from benchmarks.peers.kafka_load import PenstockLoad
 from benchmarks.peers.model import CanNotRun
-from harness.node import NodeProcess, SettingsOf
+from harness.node import NodeProcess
 from penstock.client.admin import LATEST, Admin
 from penstock.client.cluster import Cluster
 from penstock.client.settings import ClientSettings
 from penstock.client.tier import tier_part
 
-SEGMENT_BYTES = 16 << 20
-FILLER_BYTES = 2 * SEGMENT_BYTES
+FILLER_BYTES = 2 * SMALL_SEGMENT_BYTES
 COPY_SECONDS = 600.0
 PAUSE_SECONDS = 0.5
 
@@ -40,7 +39,7 @@ def tiered_topic(name: str, partitions: int, how: Sequence[object]) -> Iterator[
     load = PenstockLoad(acks="1")
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-store-") as store,
-        temporary_node(_settings(Path(store))) as node,
+        temporary_node(with_a_store(Path(store))) as node,
         Cluster(ClientSettings(bootstrap=node.bootstrap)) as cluster,
     ):
         admin = Admin(cluster)
@@ -56,17 +55,6 @@ def tiered_topic(name: str, partitions: int, how: Sequence[object]) -> Iterator[
             load.produce(node.bootstrap, name, (*how[:-1], FILLER_BYTES))
             time.sleep(PAUSE_SECONDS)
         yield TieredTopic(node, name, ends)
-
-
-def _settings(store: Path) -> SettingsOf:
-    log = {"segment_bytes": SEGMENT_BYTES, "level0_bytes": 0, "checkpoint_interval_ms": 0}
-    tier = {"url": f"file://{store}", "look_ms": 200}
-    return {
-        **PAGE_CACHE,
-        "log": {**PAGE_CACHE["log"], **log},
-        "controller": {"tiered_topics": True},
-        "tier": tier,
-    }
 
 
 def _is_copied(cluster: Cluster, name: str, ends: dict[int, int]) -> bool:
