@@ -58,7 +58,7 @@ class SqlFilter(NamedTuple):
 
     @property
     def work(self) -> int:
-        """What judging one message costs, in about microseconds."""
+        """What judging one message costs, in microseconds, about."""
         return self.compiled.get(self.text).work
 
     @property
