@@ -3,6 +3,7 @@
 import time
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +112,20 @@ def test_a_deny_of_everybody_wins_over_an_allow_by_name() -> None:
     asked = Question("User:a", "1.1.1.1", Op.READ, TOPIC, "orders")
     assert not ask(made, asked)
     assert ask(made, asked._replace(operation=Op.WRITE))
+
+
+def test_a_change_drops_decisions_that_were_remembered_longest_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.access.authoriser.DECISIONS_MAX", 1)
+    allowed = rule("orders", Op.READ)
+    made = authoriser(allowed)
+    asked = Question("User:a", "1.1.1.1", Op.READ, TOPIC, "orders")
+    assert ask(made, asked)
+    assert not ask(made, asked._replace(name="others"))
+    assert made.decision_count == 2
+    made.change([], [(ident(allowed), allowed)])
+    assert not ask(made, asked)
 
 
 def test_a_denied_prefix_stays_when_another_one_of_its_length_goes() -> None:

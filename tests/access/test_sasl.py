@@ -1,11 +1,13 @@
 """The machine of SASL: which token follows which, and what ends an exchange for good."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.access.delegation import TokenLogin
 from penstock.access.plain import digest_of
 from penstock.access.sasl import SaslServer, SaslState, SaslUsers
 from penstock.access.scram import ScramClient, ScramKeys, keys_of, salted_password, unknown_keys
@@ -101,6 +103,24 @@ def test_a_client_may_prove_again_who_it_is_and_is_nobody_else_then() -> None:
     assert "another user" in prove(server, plain("bob", "pb"))
     assert server.user == "alice"
     assert server.state is SaslState.FAILED
+
+
+def test_by_a_delegation_token_of_another_owner_a_client_is_nobody_else_either() -> None:
+    mechanism = "SCRAM-SHA-512"
+    keys = keys_of(mechanism, ALICE, SALT, 4096)
+
+    def login(_: str, token_id: str) -> TokenLogin:
+        return TokenLogin(keys=keys, owner=token_id.partition("-")[0], expires_ms=1_000)
+
+    server = SaslServer(replace(USERS, tokens=login))
+    told: list[tuple[str | None, bool, str]] = []
+    for token_id in ("alice-1", "alice-2", "bob-1"):
+        assert server.choose(mechanism)
+        client = ScramClient(mechanism, token_id, "pa", "mine", is_token=True)
+        outcome = server.take(client.final(server.take(client.first()).token))
+        told.append((outcome.user, outcome.is_token, outcome.reason))
+    assert told == [("alice", True, "")] * 2 + [(None, False, "another user than before")]
+    assert server.user == "alice"
 
 
 def test_a_client_proves_again_by_the_same_mechanism() -> None:

@@ -129,6 +129,18 @@ def test_a_denial_lies_within_its_row_also_when_its_fold_is_over_and_not_taken_y
     assert denied.began_ms <= at_ms < denied.ended_ms
 
 
+def test_each_fold_has_denials_that_are_rows_at_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "DENIALS_MAX", 1)
+    audited(node)
+    for fold in range(3):
+        node.broker.denials.note(Client(), Operation.WRITE, Resource.TOPIC, f"secret-{fold}")
+        tick(node)
+        assert f"secret-{fold}" in {row.key.topic for row in rows(node)}
+        pass_fold(node)
+
+
 def test_what_waits_has_a_bound_and_is_written_in_pieces(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +220,23 @@ def test_a_row_ends_with_its_fold_for_a_connection_that_stays(node: Node) -> Non
     )
     assert [requests for _, requests in told] == [1, 2, 3]
     assert told[2][0] - told[0][0] == 2 * LENGTH_MS
+
+
+def test_what_a_client_does_once_it_has_proved_who_it_is_is_in_rows_of_its_own(
+    node: Node,
+) -> None:
+    audited(node)
+    wire = Wire()
+    send_produce(node, wire, "c")
+    wire.principal = wire.state.principal = "User:alice"  # as SASL does (kafka/sasl/session.py)
+    send_produce(node, wire, "c")
+    pass_fold(node)
+    told = [
+        (row.key.who.principal, row.counts["requests"])
+        for row in rows(node)
+        if row.key.operation == "produce" and row.key.partition < 0
+    ]
+    assert sorted(told) == [("User:ANONYMOUS", 1), ("User:alice", 1)]
 
 
 def test_a_client_that_invents_ids_fills_one_row_and_what_it_did_is_in_the_sums(

@@ -308,6 +308,16 @@ def test_tokens_of_others_are_seen_with_permission(
             assert expire(bob, one.hmac).error_code == Code.NONE
 
 
+@pytest.mark.parametrize(("user", "sees"), [("carol", True), ("bob", False)])
+def test_it_is_the_owner_whose_tokens_may_be_seen_and_not_who_asked_for_them(
+    node: LiveNode, alice: RawClient, user: str, sees: bool
+) -> None:
+    with known(node, "bob") as bob:
+        made = create(bob, **of("carol"))
+        allow(node, AclResource.USER, f"User:{user}", AclOperation.DESCRIBE_TOKENS)
+        assert [one.token_id for one in described(alice)] == [made.token_id] * sees
+
+
 def test_kinds_of_principals_and_too_many_renewers_are_refused(alice: RawClient) -> None:
     for wrong in (
         {"renewers": users("bob", kind="Group")},

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.controller.commands.access import AlterQuotas, QuotaChange
-from penstock.kafka.throttled import buckets_of
+from penstock.kafka.throttled import buckets_of, reply_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.header import RequestHeader
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey
 from penstock.quotas.table import ClientBuckets, QuotaTable
@@ -283,6 +284,21 @@ def test_a_client_is_limited_by_whom_it_has_proved_to_be(node: Node) -> None:
     found = buckets_of(table, asked.wire.state, now_ms)
     assert found.produce is not None
     assert buckets_of(table, asked.wire.state, now_ms) is found
+
+
+def test_each_slice_of_a_request_counts_as_its_time(node: Node) -> None:
+    limit(node, REQUEST, 1)
+    asked = node.send(ApiKey.METADATA, 9, {"topics": None})
+    table, clock, wire = node.broker.quotas, node.broker.clock, asked.wire
+    assert table is not None
+    header = RequestHeader(ApiKey.METADATA, 9, 1, "test", 0)
+    measure = node.broker.stats.by_api[ApiKey.METADATA]
+    reply = reply_of(table, wire.state, wire, header, clock, measure, 0, 100)  # type: ignore[arg-type]
+    for _ in range(2):
+        reply.note_turn(100_000)
+    bucket = buckets_of_test_client(node).request
+    assert bucket is not None
+    assert bucket.rate(node.cluster.world.now_ms) == pytest.approx(20)
 
 
 class Lets:
