@@ -43,6 +43,22 @@ def _route() -> Any:
     return service.QueryRouteRequest(topic=definition.Resource(name=TOPIC))
 
 
+@pytest.mark.parametrize(("bound", "told"), [(0.001, 42_900), (100.0, 20_000)])
+def test_topics_of_routes_are_mutations(
+    place: tuple[LiveNode, Caller], bound: float, told: int
+) -> None:
+    from rocketmq.grpc_protocol import definition_pb2 as definition
+    from rocketmq.grpc_protocol import service_pb2 as service
+
+    node, caller = place
+    limit(node, QuotaKey.MUTATIONS, bound, user="ANONYMOUS")
+    codes = [
+        caller.call("QueryRoute", service.QueryRouteRequest(topic=definition.Resource(name=name)))
+        for name in ("first", "second")
+    ]
+    assert [one.status.code for one in codes] == [20_000, told]
+
+
 @pytest.fixture
 def mutes(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """For how long connections were muted, in order."""

@@ -4,14 +4,16 @@ A quota is a token in a hundred seconds here: what is owed after a request is mi
 machine does beside. A delayed connection is muted, so each request has one of its own.
 """
 
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.live_node import LiveNode
+from tests.live_node import LiveNode, running_node
 
 RATE = 0.01
 OWED_S_OF_PARTITION = 1 / RATE
@@ -97,6 +99,37 @@ def test_partitions_that_are_deleted_are_counted(node: LiveNode) -> None:
     assert told == ({"a": ErrorCode.NONE, "b": REFUSED}, 3)
     told = change(node, ApiKey.DELETE_TOPICS, 4, {"topic_names": ["b"], "timeout_ms": 10_000})
     assert told == ({"b": ErrorCode.NONE}, 6)
+
+
+@pytest.fixture
+def creating(tmp_path: Path) -> Iterator[LiveNode]:
+    """A node that creates what it is asked for."""
+    with running_node(
+        tmp_path, "broker.auto_create_topics=true", "controller.default_partitions=4"
+    ) as node:
+        yield node
+
+
+def test_a_topic_with_the_default_number_of_partitions_is_counted_with_all(
+    creating: LiveNode,
+) -> None:
+    limit(creating)
+    fields = create("a", partitions=-1)
+    fields["topics"][0]["replication_factor"] = -1
+    assert change(creating, ApiKey.CREATE_TOPICS, 7, fields) == ({"a": ErrorCode.NONE}, 4)
+
+
+def test_topics_on_demand_are_counted_and_those_beyond_the_quota_come_later(
+    creating: LiveNode,
+) -> None:
+    limit(creating)
+    fields = {"allow_auto_topic_creation": True, "topics": [{"name": "a"}, {"name": "b"}]}
+    answer = ask(creating, ApiKey.METADATA, 4, fields)
+    assert {one.error_code for one in answer.topics} == {ErrorCode.LEADER_NOT_AVAILABLE}
+    names = creating.call(lambda: set(creating.broker.metadata.topics_by_name))
+    assert names & {"a", "b"} == {"a"}
+    told = change(creating, ApiKey.CREATE_TOPICS, 7, create("c"))
+    assert told == ({"c": REFUSED}, 4)
 
 
 def test_without_a_quota_of_mutations_nobody_is_told_anything(node: LiveNode) -> None:

@@ -14,6 +14,7 @@ from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import ONE_WAY
 from tests.live_node import LiveNode
 from tests.remoting.served import SET, Remote, running_remoting_node, sent
+from tests.remoting.test_admin_changes import wanted
 
 TOPIC = "orders"
 BEAT = b'{"clientID":"10.0.0.7@42","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
@@ -53,6 +54,24 @@ def pulled(offset: int, wait_ms: int = 0) -> dict[str, object]:
         "commitOffset": 0, "suspendTimeoutMillis": wait_ms, "subscription": "*",
         "subVersion": 0, "expressionType": "TAG",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", [0.001, 100.0])
+def test_topics_that_are_made_enlarged_and_deleted_are_mutations(
+    place: tuple[LiveNode, Remote], bound: float
+) -> None:
+    node, remote = place
+    limit(node, QuotaKey.MUTATIONS, bound)
+    made = wanted("made", 2)
+    assert remote.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, made).code == ResponseCode.SUCCESS
+    told = ResponseCode.SYSTEM_BUSY if bound < 1 else ResponseCode.SUCCESS
+    more = wanted("made", 3)
+    for ask, fields in (
+        (RequestCode.UPDATE_AND_CREATE_TOPIC, more),
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "on-demand"}),
+        (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "made"}),
+    ):
+        assert remote.ask(ask, fields).code == told, ask
 
 
 def rows(node: LiveNode) -> dict[RowKey, Any]:

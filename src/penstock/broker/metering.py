@@ -18,12 +18,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.audit.row import NO_PARTITION, TEXT_KEPT_MAX, RowKey, Who
+from penstock.broker.errors import MutationQuotaExceeded
 from penstock.quotas.keys import QuotaKey
 
 if TYPE_CHECKING:
     from penstock.audit.compiled import Counts
     from penstock.broker.broker import Broker
     from penstock.quotas.table import ClientBuckets
+    from penstock.quotas.tokens import TokenBucket
     from penstock.quotas.windows import Windows
 
 MICROSECONDS_OF_PERCENT: Final = 10_000
@@ -169,6 +171,28 @@ def meter_of(
     if broker.quotas is None and broker.audit is None:
         return None
     return RequestMeter(broker, client, operation, kind, size)
+
+
+def spend_mutations(broker: Broker, client: MeteredClient, partitions: int) -> None:
+    """Count partitions that a client makes or deletes.
+
+    Raises MutationQuotaExceeded, and counts nothing, while it owes some.
+    """
+    bucket = _mutations_of(broker, client)
+    if bucket is not None and not bucket.take(partitions, broker.clock.monotonic_ms()):
+        raise MutationQuotaExceeded
+
+
+def owe_mutations(broker: Broker, client: MeteredClient, partitions: int) -> None:
+    """Count partitions that were made, and not counted before: how many was not known."""
+    bucket = _mutations_of(broker, client)
+    if bucket is not None:
+        bucket.owe(partitions, broker.clock.monotonic_ms())
+
+
+def _mutations_of(broker: Broker, client: MeteredClient) -> TokenBucket | None:
+    buckets = _buckets_of(broker, client)
+    return None if buckets is None else buckets.mutations
 
 
 def who_is(client: MeteredClient) -> Who:

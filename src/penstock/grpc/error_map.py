@@ -25,6 +25,7 @@ from penstock.storage import errors as storage
 _CODES: Final[dict[type[PlatformError], Code]] = {
     broker.NotAuthorised: Code.FORBIDDEN,
     broker.InternalTopicRefused: Code.FORBIDDEN,
+    broker.MutationQuotaExceeded: Code.TOO_MANY_REQUESTS,
     broker.UnknownPartition: Code.TOPIC_NOT_FOUND,
     controller.UnknownTopic: Code.TOPIC_NOT_FOUND,
     controller.InvalidTopicName: Code.ILLEGAL_TOPIC,

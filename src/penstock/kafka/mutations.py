@@ -3,10 +3,11 @@
     newer versions    a topic beyond the quota is refused: THROTTLING_QUOTA_EXCEEDED
     older versions    every topic is taken, and the client is delayed
 
-The delay is told by the reply (throttled.py). Dry runs do not count.
+The delay is told by the reply (throttled.py). Dry runs do not count. Of topics with the default
+number of partitions one is counted before, and the others once it is known how many there are.
 
-Source: KIP-599; Kafka `ControllerMutationQuotaManager.newQuotaFor` (strict and permissive). What
-brokers create on demand for a client is not counted.
+Source: KIP-599; Kafka `ControllerMutationQuotaManager.newQuotaFor` (strict and permissive).
+Departure: internal topics of streams groups, which are created on demand, are not counted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from penstock.kafka.context import RequestContext
 
 Item = TypeVar("Item")
+
+
+def owe(context: RequestContext, partitions: int) -> None:
+    """Count partitions that were made, and not counted before."""
+    table = context.broker.quotas
+    if table is None or partitions <= 0:
+        return
+    now_ms = context.broker.clock.monotonic_ms()
+    bucket = buckets_of(table, context, now_ms).mutations
+    if bucket is not None:
+        bucket.owe(partitions, now_ms)
 
 
 def within_quota(

@@ -24,6 +24,7 @@ from penstock.storage import errors as storage
 _CODES: Final[dict[type[PlatformError], ResponseCode]] = {
     broker.NotAuthorised: ResponseCode.NO_PERMISSION,
     broker.InternalTopicRefused: ResponseCode.NO_PERMISSION,
+    broker.MutationQuotaExceeded: ResponseCode.SYSTEM_BUSY,
     broker.UnknownPartition: ResponseCode.TOPIC_NOT_EXIST,
     broker.TierUnavailable: ResponseCode.SERVICE_NOT_AVAILABLE,
     controller.UnknownTopic: ResponseCode.TOPIC_NOT_EXIST,

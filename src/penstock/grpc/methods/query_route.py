@@ -9,6 +9,7 @@ Source: RocketMQ's proxy `RouteActivity`.
 from typing import Final
 
 from penstock.broker.access import Operation
+from penstock.broker.metering import owe_mutations, spend_mutations
 from penstock.controller.commands.command import NewTopic
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import UnknownTopic
@@ -30,6 +31,7 @@ def _handle(call: Call, message: bytes) -> None:
     except UnknownTopic:
         if not _is_created(call, name):
             raise
+        spend_mutations(call.client.broker, call.client, 1)
         call.client.front.spawn("topic of a route", _create(call, name))
 
 
@@ -57,7 +59,10 @@ def _is_created(call: Call, name: str) -> bool:
 
 
 async def _create(call: Call, name: str) -> None:
-    await call.client.front.on_demand.create([NewTopic(name=name)])
+    client = call.client
+    await client.front.on_demand.create([NewTopic(name=name)])
+    made = client.broker.metadata.topics_by_name.get(name)
+    owe_mutations(client.broker, client, 0 if made is None else len(made.partitions) - 1)
     try:
         _tell(call, name)
     except (UnknownTopic, Refused) as error:

@@ -12,6 +12,7 @@ Source: RocketMQ `ClientRequestProcessor`, `DefaultRequestProcessor`; `AsyncTrac
 from typing import Final
 
 from penstock.broker.access import Operation, Resource
+from penstock.broker.metering import owe_mutations, spend_mutations
 from penstock.controller.commands.command import NewTopic
 from penstock.controller.commands.topic_names import (
     INTERNAL_TOPICS,
@@ -50,6 +51,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
     except UnknownTopic:
         if not _is_created(context, name):
             raise
+        spend_mutations(context.broker, context, 1)
         context.front.spawn("topic of a route", _create(context, name, reply))
 
 
@@ -92,6 +94,8 @@ async def _create(context: RemotingContext, name: str, reply: Reply) -> None:
         count = min(len(context.broker.metadata.replica_sets), QUEUES_MAX)
         new = NewTopic(name=stored_name(name), partition_count=count, configs=PLACED_CONFIGS)
     await context.front.on_demand.create([new])
+    made = context.broker.metadata.topics_by_name.get(new.name)
+    owe_mutations(context.broker, context, 0 if made is None else len(made.partitions) - 1)
     try:
         _tell(context, name, reply)
     except UnknownTopic as error:

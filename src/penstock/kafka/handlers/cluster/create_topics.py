@@ -28,7 +28,7 @@ from penstock.kafka.answers.admin import (
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import creation_refusal, find_topic, may, parted
-from penstock.kafka.mutations import within_quota
+from penstock.kafka.mutations import owe, within_quota
 from penstock.kafka.request import Request
 from penstock.kafka.slices import config_weight
 from penstock.protocol.api_keys import ApiKey
@@ -82,6 +82,10 @@ async def _submit(context: RequestContext, command: CreateTopics) -> list[Mappin
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
         return [_refused(topic.name, outcomes) for topic in command.topics]
+    if not command.validate_only:
+        by_default = {one.name for one in command.topics if one.partition_count < 0}
+        made = [one for one in outcomes if one.error is None and one.name in by_default]
+        owe(context, sum(max(one.partition_count - 1, 0) for one in made))
     return [_fields(context, outcome, is_dry=command.validate_only) for outcome in outcomes]
 
 

@@ -8,13 +8,15 @@ A topic that the client may not describe is left out of the list of all topics; 
 id it is TOPIC_AUTHORIZATION_FAILED, whether it exists or not. Creation needs permission to create.
 
 A topic that this request has created is answered with LEADER_NOT_AVAILABLE, as in Kafka, so that
-clients retry. Names are validated even if nothing is created.
+clients retry; so is one that the client's quota of mutations does not permit yet. Names are
+validated even if nothing is created.
 
 Source: Kafka `KafkaApis.handleTopicMetadataRequest`, `AutoTopicCreationManager`; KIP-4, KIP-516
 (ids), KIP-526 (one topic of many), KIP-430 (operations).
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
@@ -40,6 +42,7 @@ from penstock.kafka.answers.topic_view import (
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import creation_refusal, every_topic, find_topic, may, topic, topic_with_id
+from penstock.kafka.mutations import owe, within_quota
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -195,11 +198,21 @@ async def _create_missing(
             missing.append(name)
         else:
             refused[name] = barred
+    over: list[tuple[str, PlatformError]] = []
+    missing = within_quota(context, missing, over, lambda _: 1, is_strict=True)
+    refused |= over
     if not missing:
         return refused
     outcomes = await context.front.on_demand.create(NewTopic(name=name) for name in missing)
+    owe(context, sum(map(partial(_uncounted, context), missing)))
     made = {name: error for name, error in outcomes.items() if not isinstance(error, TopicExists)}
     return {**made, **refused}
+
+
+def _uncounted(context: RequestContext, name: str) -> int:
+    """Return the partitions of a topic that was just created beside the one that was counted."""
+    made = find_topic(context.broker, name)
+    return 0 if made is None else len(made.partitions) - 1
 
 
 def _is_wanted(context: RequestContext, name: str) -> bool:

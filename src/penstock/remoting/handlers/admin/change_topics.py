@@ -8,7 +8,8 @@
 
 Tools ask all masters of a cluster one after the other: the first makes the topic in its sets, the
 others add theirs. A topic may be read and written by all its queues, so perm is 6 and both numbers
-are equal; who may do what is said by rules of access.
+are equal; who may do what is said by rules of access. Partitions that are made or deleted count
+against the client's quota of mutations.
 
 Source: RocketMQ 5.3.3 `AdminBrokerProcessor.updateAndCreateTopic`, `deleteTopic`,
 `CreateTopicRequestHeader`, `TopicValidator`.
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.access import Operation, Resource
+from penstock.broker.metering import spend_mutations
 from penstock.broker.submitting import submit
 from penstock.controller.commands.command import (
     AlterConfigs,
@@ -169,6 +171,7 @@ async def _update(context: RemotingContext, asked: _Asked, reply: Reply) -> None
 async def _create(context: RemotingContext, asked: _Asked) -> MetadataError | None:
     sets = _led(context)
     added = [_members(context, one) for one in sets for _ in range(asked.queues)]
+    spend_mutations(context.broker, context, len(added))
     configs = dict(PLACED_CONFIGS if asked.name.startswith(_OF_GROUPS) else {})
     if asked.edit is not None and asked.edit.value is not None:
         configs[asked.edit.key] = asked.edit.value
@@ -190,6 +193,7 @@ async def _enlarge(context: RemotingContext, asked: _Asked, topic: TopicImage) -
         added += [_members(context, set_id)] * (asked.queues - present)
     if not added:
         return
+    spend_mutations(context.broker, context, len(added))
     more = MorePartitions(
         name=asked.name, partition_count=len(placed) + len(added), assignments=tuple(added)
     )
@@ -224,6 +228,8 @@ def refused(error: MetadataError) -> PlatformError:
 
 
 async def _delete(context: RemotingContext, name: str, reply: Reply) -> None:
+    known = context.broker.metadata.topics_by_name.get(name)
+    spend_mutations(context.broker, context, 0 if known is None else len(known.partitions))
     answer = await submit(context.broker, DeleteTopics(topics=(TopicReference(name=name),)))
     error = answer if isinstance(answer, MetadataError) else answer[0].error
     if error is not None and not isinstance(error, UnknownTopic):
