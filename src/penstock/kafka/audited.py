@@ -62,7 +62,6 @@ class AuditedMeasure:
         "_rows",
         "principal",
         "software",
-        "times_all",
         "total",
     )
 
@@ -72,7 +71,6 @@ class AuditedMeasure:
         self.principal = context.principal
         self.software: Software = context.software
         self.total = total
-        self.times_all = total.times_all
         self._rows: dict[bytes, dict[int, Counts]] = {}
         """By topic as requests name it, and partition; of the fold of `_generation`."""
         self._kept = 0
