@@ -73,6 +73,24 @@ def test_a_static_member_that_leaves_for_a_while_has_given_up_what_it_was_to_giv
     assert len(other.reads) == 2
 
 
+def test_each_expression_waits_for_a_member_that_has_it_after_a_failover() -> None:
+    """A group is looked at again until all are heard of, whatever the first one brought."""
+    club = new_club()
+    first, second = (Consumer(club, name, regex=f"{name}-.") for name in "xy")
+    settle(first, second)
+    club.restart()
+    club.cluster.create("x-1", 1)
+    club.cluster.create("y-1", 1)
+    club.pass_ms(10_000)
+    first.beat()
+    assert first.reads == {("x-1", 0)}
+    assert club.group().resolved["y-."].topics == ()
+    second.beat()
+    club.pass_ms(10_000)
+    settle(first, second)
+    assert second.reads == {("y-1", 0)}
+
+
 def test_a_group_whose_first_member_is_not_written_is_not_kept() -> None:
     club = new_club()
     club.journal.refuses = Unwritten.FAILED
