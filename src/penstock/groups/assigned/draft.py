@@ -65,6 +65,12 @@ class AssignedDraft(ABC, Generic[G, F, C]):
             count += (facts is not None) - (member_id in there)
         return count
 
+    @property
+    def leaving(self) -> list[str]:
+        """The members of the group that it will not have any more."""
+        there = self._group.tables.facts
+        return [one for one, facts in self._facts.items() if facts is None and one in there]
+
     def members(self) -> Iterator[tuple[str, F]]:
         """Yield all members, the oldest first."""
         there: dict[str, F] = self._group.tables.facts
