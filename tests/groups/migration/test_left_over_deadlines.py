@@ -1,5 +1,6 @@
 """Deadlines that a group of one kind has left are none of the group that takes its place."""
 
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from tests.groups.consumer.club import Club, Consumer
 from tests.groups.migration.crew import ALL, GROUP, OK, Worker, kind, settle
@@ -71,6 +72,22 @@ def test_a_static_member_that_came_back_leaves_no_revocation_to_the_classic_grou
         club.pass_ms(SESSION_MS // 2)
     settle(back)
     assert back.reads == ALL
+
+
+def test_a_static_member_whose_return_is_not_written_is_removed_after_its_session() -> None:
+    club = Club()
+    club.cluster.create("t", 6)
+    consumer = Consumer(club, "c", "t")
+    worker = Worker(club, "w", "t", instance="i")
+    settle(consumer, worker)
+    club.journal.refuses = Unwritten.FAILED
+    Worker(club, "w", "t", instance="i").join()
+    club.journal.refuses = None
+    assert worker.member_id in club.members()
+    for _ in range(4):
+        club.pass_ms(SESSION_MS // 2)
+        consumer.beat()
+    assert worker.member_id not in club.members()
 
 
 def test_an_id_that_was_handed_out_by_a_classic_group_is_not_overdue_in_a_consumer_group() -> None:

@@ -67,9 +67,8 @@ class AssignedDraft(ABC, Generic[G, F, C]):
 
     @property
     def leaving(self) -> list[str]:
-        """The members of the group that it will not have any more."""
-        there = self._group.tables.facts
-        return [one for one, facts in self._facts.items() if facts is None and one in there]
+        """Members that the group will not have any more."""
+        return [member_id for member_id, facts in self._facts.items() if facts is None]
 
     def members(self) -> Iterator[tuple[str, F]]:
         """Yield all members, the oldest first."""
