@@ -9,42 +9,75 @@ from tests.groups.world import REBALANCE_MS, SESSION_MS, only
 PORTION = 200
 
 
-def test_a_revocation_that_is_due_as_the_group_becomes_classic_is_nobodys() -> None:
-    """Other groups have used the turn up, in which the deadlines of members would be cancelled."""
+def mixed_with_turns(*, is_eager: bool) -> tuple[Club, Worker, list[Consumer]]:
+    """A group whose classic member was told of a rebalance by a second member of KIP-848."""
     club = Club(has_turns=True)
     club.all_turns()
     club.cluster.create("t", 6)
-    consumer, worker = Consumer(club, "c", "t"), Worker(club, "w", "t", is_eager=False)
+    consumer, worker = Consumer(club, "c", "t"), Worker(club, "w", "t", is_eager=is_eager)
     settle(consumer, worker)
     other = Consumer(club, "d", "t").beat()
     club.all_turns()
     club.beat(worker.member_id, worker.generation)
     worker.is_in = False
+    return club, worker, [consumer, other]
+
+
+def becomes_classic_in_a_full_turn(club: Club, consumers: list[Consumer]) -> None:
+    """Others have used the turn up, in which the deadlines of members would be cancelled."""
+    *others, last = consumers
+    for one in others:
+        one.leave()
+        club.all_turns()
+    club.journal.is_prompt = False
+    last.leave()
+    club.all_turns()
+    portions = club.coordinator._context.portions
+    portions.begin(iter([PORTION]))
+    club.journal.confirm()
+    club.journal.is_prompt = True
+    portions.begin(iter([PORTION]))
+    club.turn()
+    assert kind(club) == "classic"
+
+
+def test_a_revocation_that_is_due_as_the_group_becomes_classic_is_nobodys() -> None:
+    club, worker, consumers = mixed_with_turns(is_eager=False)
     worker.join()
     club.all_turns()
     deadlines = club.coordinator._context.deadlines
     key = DeadlineKey(DeadlineKind.REVOCATION, GROUP, worker.member_id)
     due_ms = deadlines.at(key)
     assert due_ms is not None
-    consumer.leave()
-    club.all_turns()
-    club.journal.is_prompt = False
-    other.leave()
-    club.all_turns()
-    portions = club.coordinator._context.portions
-    portions.begin(iter([PORTION]))
-    club.journal.confirm()
-    portions.begin(iter([PORTION]))
-    club.turn()
-    assert kind(club) == "classic"
+    becomes_classic_in_a_full_turn(club, consumers)
     assert deadlines.at(key) == due_ms
     club.clock.now_ms = due_ms
     club.coordinator.runtime.tick(due_ms)
-    club.journal.is_prompt = True
     club.all_turns()
     assert deadlines.at(key) is None
     worker.is_in = False
     settle(worker)
+
+
+def test_a_join_that_is_due_as_the_group_becomes_classic_ends_no_rebalance() -> None:
+    club, worker, consumers = mixed_with_turns(is_eager=True)
+    deadlines = club.coordinator._context.deadlines
+    due_ms = deadlines.at(DeadlineKey(DeadlineKind.JOIN, GROUP, worker.member_id))
+    assert due_ms is not None
+    while due_ms - club.clock.now_ms > SESSION_MS // 2:
+        club.pass_ms(SESSION_MS // 2)
+        club.beat(worker.member_id, worker.generation)
+        for one in consumers:
+            one.beat()
+        club.all_turns()
+    becomes_classic_in_a_full_turn(club, consumers)
+    club.clock.now_ms = due_ms
+    club.coordinator.runtime.tick(due_ms)
+    assert club.state() == "PreparingRebalance"
+    club.all_turns()
+    assert worker.member_id in club.classic().members
+    settle(worker)
+    assert worker.reads == ALL
 
 
 def test_a_static_member_that_came_back_leaves_no_revocation_to_the_classic_group() -> None:

@@ -339,6 +339,18 @@ def test_a_group_whose_conversion_brought_nobody_is_classic_again() -> None:
     assert worker.reads == ALL
 
 
+def test_a_member_that_falls_silent_as_its_group_is_converted_is_removed_in_time() -> None:
+    club, (worker,) = crew(1)
+    club.beat(worker.member_id, worker.generation)
+    consumer = Consumer(club, "c", "t").beat()
+    club.pass_ms(SESSION_MS - 1)
+    assert worker.member_id in club.members()
+    club.pass_ms(1)
+    assert club.members() == ["c"]
+    settle(consumer)
+    assert consumer.reads == ALL
+
+
 def test_a_session_that_ends_while_the_group_is_frozen_is_begun_anew() -> None:
     club, (worker,) = crew(1)
     club.journal.is_prompt = False

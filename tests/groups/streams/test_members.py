@@ -68,6 +68,19 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_takes_tasks_away() -> N
     assert one.tasks() == {("0", 0)}
 
 
+def test_tasks_that_are_no_more_are_named_until_they_are_given_up() -> None:
+    troupe = world()
+    one = Player(troupe, "one", STATELESS).beat()
+    had = one.owned
+    troupe.cluster.create("lines", 1)
+    troupe.pass_ms(1_000)
+    one.beat()
+    assert troupe.group().currents["one"].revoking
+    assert only(troupe.beat_as("one", one.epoch, owned=had)).error is ErrorCode.NONE
+    settle(one)
+    assert one.tasks() == {("0", 0)}
+
+
 def test_a_leaving_members_tasks_go_to_the_others() -> None:
     troupe = world()
     one, two = Player(troupe, "one", WORD_COUNT), Player(troupe, "two", WORD_COUNT)
