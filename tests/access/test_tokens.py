@@ -260,6 +260,25 @@ def test_keys_for_other_things_are_left_out() -> None:
     assert set(parse_keys(json.dumps({"keys": listed}).encode())) == {"rsa"}
 
 
+RSA, EC, OKP = (PROVIDER.public(name, kid="odd") for name in ("rsa", "ec", "ed"))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        RSA | {"n": "AA"}, RSA | {"n": 5}, RSA | {"n": None}, {"kty": "RSA", "kid": "odd"},
+        RSA | {"alg": "RSA-OAEP-256"}, RSA | {"alg": ["RS256"]}, RSA | {"kid": 5},
+        EC | {"crv": "P-999"}, EC | {"crv": ["P-256"]}, EC | {"crv": {}}, EC | {"x": "AA"},
+        EC | {"crv": "secp256k1"}, OKP | {"crv": "X25519"}, OKP | {"x": "\ud800"},
+        {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "odd"}, {"kty": ["RSA"]},
+        {"kty": {}}, {}, [], 1, None, "RSA",
+    ],
+)  # fmt: skip
+def test_a_key_that_can_not_be_used_keeps_no_other_from_being_known(odd: object) -> None:
+    listed = [odd, PROVIDER.public("ec")]
+    assert set(parse_keys(json.dumps({"keys": listed}).encode())) == {"ec"}
+
+
 def test_more_keys_than_a_provider_has_are_refused() -> None:
     many = [PROVIDER.public("ec", kid=str(number)) for number in range(101)]
     with pytest.raises(MalformedKeys, match="101 keys"):

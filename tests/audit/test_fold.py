@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.audit.fold import LENGTH_MS, Fold
-from penstock.audit.row import OTHERS, RowKey, Who
+from penstock.audit.row import OTHERS, RowKey, Who, others_of
 
 NOON_MS = 720 * LENGTH_MS
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1 << 20), st.integers(0, 90_000)))
@@ -53,6 +53,34 @@ def taken(fold: Fold, wall_ms: int, most: int) -> dict[str, int]:
         "bytes": sum(size for _, size in sums),
         "others": others,
     }
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30))), st.integers(1, 20))
+def test_whoever_has_how_many_rows_all_of_them_have_a_bound(
+    events: list[tuple[int, int]], most: int
+) -> None:
+    fold = Fold(NOON_MS, most=most)
+    for user, number in events:
+        fold.row(client_key(f"User:{user}", number)).requests += 1
+    rows = fold.take(NOON_MS + 1).rows
+    assert len(rows.keys() - {OTHERS}) <= most
+    assert sum(one.requests for one in rows.values()) == len(events)
+
+
+def client_key(principal: str, number: int) -> RowKey:
+    return RowKey(Who(principal, f"c-{number}", "", "", "::1"), "produce")
+
+
+def test_one_principal_that_invents_clients_leaves_room_and_stays_known() -> None:
+    fold = Fold(NOON_MS, most=100)
+    for _ in range(2):
+        for number in range(1_000):
+            fold.row(client_key("User:eve", number)).requests += 1
+        fold.row(client_key("User:alice", 0)).requests += 1
+        rows = fold.take(fold.ends_ms).rows
+        assert rows[client_key("User:alice", 0)].requests == 1
+        assert rows[others_of("User:eve")].requests == 1_000 - 75
+        assert len(rows) == 77
 
 
 def test_a_fold_is_over_when_the_wall_clock_leaves_it() -> None:

@@ -351,13 +351,14 @@ def test_a_consumer_that_acknowledges_is_heard(node, one, caller, topic, handles
     received = [one.receive(topic, batch_size=1) for _ in range(handles)]
     consumers, clock = front_of(node).consumers, node.broker.clock
     long_ago = clock.monotonic_ms() - HEARD_MS
-    node.call(lambda: consumers.settle("one@1", "g", definition.PUSH_CONSUMER, "it", long_ago))
-    assert not consumers.is_there("one@1", clock.monotonic_ms())
+    member = "User:ANONYMOUS\0one@1"
+    node.call(lambda: consumers.settle(member, "g", definition.PUSH_CONSUMER, "it", long_ago))
+    assert not consumers.is_there(member, clock.monotonic_ms())
     assert (
         one.ack(topic, *(handle for some in received for handle in some.handles)).status.code == OK
     )
-    assert consumers.is_there("one@1", clock.monotonic_ms())
-    node.call(lambda: consumers.forget("one@1"))
+    assert consumers.is_there(member, clock.monotonic_ms())
+    node.call(lambda: consumers.forget(member))
 
 
 def test_the_record_of_a_hand_out_is_written_with_its_acknowledgement(

@@ -140,14 +140,23 @@ def test_what_was_handed_out_and_not_sent_comes_again_at_once(
     assert len(others) == count - sent
 
 
-def test_a_token_that_is_withdrawn_ends_its_streams(
-    served: tuple[LiveNode, str], topic: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (TOKEN, TOKEN + "-another"),
+        ('consume = ["*"]', 'consume = ["another"]'),
+        ('groups = ["*"]', 'groups = ["another"]'),
+    ],
+    ids=["the token", "the topic", "the group"],
+)
+def test_what_is_withdrawn_ends_its_streams(
+    served: tuple[LiveNode, str], topic: str, tmp_path: Path, before: str, after: str
 ) -> None:
     with HttpProcess(tmp_path, [served[1]]) as front:
         events = Events(front, f"/v1/topics/{topic}/groups/g/stream")
         new = tmp_path / "new"
         new.touch(0o600)
-        new.write_text(TOKENS.replace(TOKEN, TOKEN + "-another"))
+        new.write_text(TOKENS.replace(before, after))
         new.replace(front.tokens)
         assert events.next() == ("end", {})
         events.close()

@@ -160,6 +160,41 @@ def test_who_may_do_nothing_is_told_so_and_nothing_happens(still_world: World, c
     assert case.names_hidden or HIDDEN not in repr(answer)
 
 
+def renamed(value: Any) -> Any:
+    """Return fields with names of what is not there in the place of the open and the hidden."""
+    if isinstance(value, dict):
+        return {name: renamed(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [renamed(one) for one in value]
+    return (
+        value.replace(OPEN, NOT_OPEN).replace(HIDDEN, NOT_HIDDEN) if type(value) is str else value
+    )
+
+
+NOT_OPEN, NOT_HIDDEN = f"{OPEN[:-1]}_", f"{HIDDEN[:-1]}_"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_who_may_do_nothing_is_told_the_same_of_what_is_there_and_what_is_not(
+    still_world: World, case: Case
+) -> None:
+    world, fields = still_world, case.fields(still_world.id_of)
+    if renamed(fields) == fields:
+        return  # it names nothing
+    world.refuse(everything=True)
+    there, absent = world.ask(case, fields), world.ask(case, renamed(fields))
+    told = repr(absent).replace(NOT_OPEN, OPEN).replace(NOT_HIDDEN, HIDDEN)
+    assert told == repr(there)
+
+
+def test_what_is_left_out_of_the_positions_of_a_group_is_no_denial(world: World) -> None:
+    world.refuse(everything=False)
+    fields = {"groups": [{"group_id": OPEN, "topics": None}], "require_stable": False}
+    (group,) = world.client.ask(ApiKey.OFFSET_FETCH, 8, fields).groups
+    assert [topic.name for topic in group.topics] == [OPEN]
+    assert world.node.call(lambda: dict(world.node.broker.denials.counts)) == {}
+
+
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_what_is_hidden_stays_so_while_the_rest_is_done(world: World, case: Case) -> None:
     fields = case.fields(world.id_of)

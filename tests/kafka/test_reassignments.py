@@ -148,6 +148,34 @@ def _offsets(replicas: Replicas, *numbers: int) -> dict[tuple[str, int], Replica
     return {("__consumer_offsets", number): replicas for number in numbers}
 
 
+class _Nobody:
+    """Who may do nothing."""
+
+    permits_all = False
+    generation = 0
+
+    def permits(self, who: object, operation: object, resource: object, name: str) -> bool:
+        return False
+
+    def permits_some(self, who: object, operation: object, resource: object) -> bool:
+        return False
+
+
+def test_who_may_not_move_partitions_is_not_told_which_there_are() -> None:
+    node = _three().nodes[0]
+    node.broker.authoriser = _Nobody()
+    partitions = [{"partition_index": number, "replicas": [3]} for number in range(2)]
+    topics = [{"name": name, "partitions": partitions} for name in ("events", "absent")]
+    fields = {"timeout": SOON, "topics": topics, "allow_replication_factor_change": True}
+    answer = node.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, fields)
+    there, absent = (
+        [(one.partition_index, one.error_code, one.error_message) for one in topic.partitions]
+        for topic in answer.responses
+    )
+    assert there == absent
+    assert {code for _, code, _ in there} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+
+
 def test_what_is_so_already_or_under_way_is_no_error_for_one_partition_either() -> None:
     cluster = _three()
     entries = len(cluster.metadata.log)

@@ -15,12 +15,15 @@ import pytest
 from penstock.access.sasl import TOKEN_BYTES_MAX
 from penstock.access.scram import ScramClient
 from penstock.base.ports import Clock
+from penstock.controller.commands.access import AlterQuotas, QuotaChange
 from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSession
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.quotas.entities import entity_of
+from tests.broker.cluster import batch
 from tests.live_node import LiveNode, RawClient, running_node
 
 HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
@@ -343,6 +346,20 @@ def test_a_session_ends_unless_it_is_proved_anew(tmp_path: Path) -> None:
         clock.now_ms = 2_501
         client.send(ApiKey.METADATA, 4, {"topics": []})
         assert client.is_closed_by_node()
+
+
+def test_a_session_with_an_end_has_the_quotas_of_its_user(tmp_path: Path) -> None:
+    settings = secured(tmp_path, "security.connections_max_reauth_ms=60000")
+    (tmp_path / "data").mkdir()
+    quota = QuotaChange(entity=entity_of([("user", "alice")]), values={"producer_byte_rate": 10.0})
+    with running_node(tmp_path / "data", *settings) as node, closing(node.connect()) as client:
+        node.submit(AlterQuotas(changes=(quota,)))
+        choose(client, "PLAIN")
+        assert prove(client).session_lifetime.total_seconds() == 60
+        parts = [{"index": 0, "records": batch(b"v")}]
+        data = [{"name": "absent", "partition_data": parts}]
+        fields = {"transactional_id": None, "acks": 1, "timeout_ms": 5000, "topic_data": data}
+        assert client.ask(ApiKey.PRODUCE, 9, fields).throttle_time.total_seconds() > 1
 
 
 def test_who_proves_to_be_somebody_else_is_closed(tmp_path: Path) -> None:

@@ -302,6 +302,15 @@ def test_before_a_client_has_said_who_it_is_nothing_counts(
     assert node.produce(b"v").wire.mutes == [None]
 
 
+def test_who_is_watched_on_since_its_session_has_an_end_has_quotas(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(node, PRODUCE, 10, {"user": "alice"})
+    monkeypatch.setattr(Wire, "guard", Lets())
+    monkeypatch.setattr(Wire, "principal", "User:alice")
+    assert node.produce(b"v").wire.mutes == [None]
+
+
 def test_what_was_throttled_is_counted(node: Node) -> None:
     limit(node, PRODUCE, 10)
     asked = node.produce(b"v")

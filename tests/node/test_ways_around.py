@@ -402,6 +402,18 @@ def test_a_member_receives_nothing_of_another_group(fronts: Fronts, topic: str) 
             assert is_kept(answer)
 
 
+def test_who_takes_the_client_id_of_another_user_ends_and_replaces_nothing(fronts: Fronts) -> None:
+    with fronts.grpc("root") as root, fronts.grpc() as caller:
+        victim, same = Member(root, "victim@1", FOREIGN), Member(caller, "victim@1", OWN)
+        with victim.settled() as told:
+            assert told.status.code == definition.OK
+            with same.settled() as own:
+                assert own.status.code == definition.OK
+                assert victim.beat().status.code == definition.OK
+                assert same.end().status.code == definition.OK
+            assert victim.beat().status.code == definition.OK
+
+
 def test_settings_of_another_group_are_told_to_nobody(fronts: Fronts) -> None:
     with fronts.grpc() as caller:
         member = Member(caller, group=FOREIGN)

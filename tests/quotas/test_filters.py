@@ -76,6 +76,21 @@ def test_a_kind_that_is_not_known_is_named() -> None:
         filter_of([Component("group", Match.DEFAULT)], is_strict=False)
 
 
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [("0:0::1", "::1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("10.0.0.1", "::ffff:10.0.0.1")],
+)
+def test_an_address_is_found_however_it_is_written(asked: str, kept: str) -> None:
+    found = filter_of([Component("ip", Match.EXACT, asked)], is_strict=True)
+    assert found.matches(entity_of([("ip", kept)]))
+    assert not found.matches(entity_of([("ip", "10.0.0.2")]))
+
+
+def test_what_is_no_address_is_no_error_and_finds_nothing() -> None:
+    found = filter_of([Component("ip", Match.EXACT, "localhost")], is_strict=True)
+    assert not found.matches(entity_of([("ip", "127.0.0.1")]))
+
+
 @pytest.mark.parametrize("match", Match)
 def test_an_address_alone_is_asked_for_in_each_way(match: Match) -> None:
     name = "10.0.0.1" if match is Match.EXACT else None

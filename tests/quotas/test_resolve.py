@@ -1,5 +1,6 @@
 """Which quota applies to a client, compared with the list of the specification read aloud."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,13 @@ def test_an_address_has_its_own_quota_or_the_one_of_all() -> None:
     assert of_address(quotas, "10.0.0.1", QuotaKey.CONNECTIONS) == 3
     assert of_address(quotas, "10.0.0.2", QuotaKey.CONNECTIONS) == 5
     assert entity_of([("ip", "::0:1")])[0] == (QuotaKind.IP, "::1")
+
+
+@pytest.mark.parametrize("text", ["::ffff:10.0.0.1", "::FFFF:a00:1", "0:0:0:0:0:ffff:10.0.0.1"])
+def test_a_quota_of_an_address_of_ipv4_by_ipv6_counts_for_that_of_ipv4(text: str) -> None:
+    table = QuotaTable({entity_of([("ip", text)]): {QuotaKey.CONNECTIONS: 1.0}})
+    delays = [table.connection_delay_ms(one, 0) for one in ("10.0.0.1", "::ffff:10.0.0.1")]
+    assert delays == [0, 1000]
 
 
 def test_buckets_are_bounded_and_idle_ones_make_room_first() -> None:

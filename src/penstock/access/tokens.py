@@ -64,33 +64,56 @@ Keys = Mapping[str, Mapping[str, Any]]
 
 
 def parse_keys(data: bytes) -> Keys:
-    """Return the keys of a set (JWKS) that can check signatures. Raises MalformedKeys."""
+    """Return the keys of a set (JWKS) that can check signatures. Raises MalformedKeys.
+
+    What can not be used is left out, and the others count (RFC 7517 5): a provider that begins to
+    publish keys of a new kind must not keep those from being known that it signs by.
+    """
     try:
-        document = json.loads(data)
-        listed = document["keys"]
+        listed = json.loads(data)["keys"]
         found = [key for key in listed if _is_for_signatures(key)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MalformedKeys("not a set of keys (JWKS)") from error
-    names = [key.get("kid", "") for key in found]
     if not found or len(found) > KEYS_MAX:
         raise MalformedKeys(f"{len(found)} keys that can check signatures: 1 to {KEYS_MAX} can be")
-    if any(not isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise MalformedKeys("two keys of one name")
-    keys = dict(zip(names, found, strict=True))
-    for key in keys.values():
-        _loaded(key, _usual_algorithm(key))
+    keys: dict[str, Mapping[str, Any]] = {}
+    why_not: MalformedKeys | None = None
+    for key in found:
+        try:
+            name = _name_of(key)
+        except MalformedKeys as error:
+            why_not = error
+            continue
+        if name in keys:
+            raise MalformedKeys("two keys of one name")
+        keys[name] = key
+    if not keys:
+        raise MalformedKeys(f"no key can be used: {why_not}") from why_not
     return keys
 
 
-def _is_for_signatures(key: Mapping[str, Any]) -> bool:
-    kinds = {kind for kind, _ in KINDS.values()}
-    return key["kty"] in kinds and key.get("use", "sig") == "sig"
+_KEY_KINDS: Final = frozenset(kind for kind, _ in KINDS.values())
+
+
+def _is_for_signatures(key: Any) -> bool:
+    kind = key.get("kty") if isinstance(key, dict) else None
+    is_known = isinstance(kind, str) and kind in _KEY_KINDS
+    return is_known and key.get("use", "sig") == "sig"
+
+
+def _name_of(key: Mapping[str, Any]) -> str:
+    """Return the name of a key that can be used. Raises MalformedKeys."""
+    name = key.get("kid", "")
+    if not isinstance(name, str):
+        raise MalformedKeys("a key's name that is no text")
+    _loaded(key, _usual_algorithm(key))
+    return name
 
 
 def _usual_algorithm(key: Mapping[str, Any]) -> str:
     """Return an algorithm of the key, to see that it can be loaded. Raises MalformedKeys."""
     for algorithm, (kind, curve) in KINDS.items():
-        if kind == key["kty"] and curve in {"", key.get("crv")}:
+        if kind == key["kty"] and curve in ("", key.get("crv")):
             return str(key.get("alg", algorithm))
     raise MalformedKeys(f"a key of a curve that is not known: {str(key.get('crv'))[:20]!r}")
 

@@ -42,8 +42,15 @@ class RowKey(NamedTuple):
     partition: int = NO_PARTITION
 
 
-OTHERS: Final = RowKey(Who("", "", "", "", ""), "other")
+OTHER: Final = "other"
+"""The operation of rows of others."""
+OTHERS: Final = RowKey(Who("", "", "", "", ""), OTHER)
 """The key of what is beyond the bound of a fold."""
+
+
+def others_of(principal: str) -> RowKey:
+    """Return the key of what is beyond a principal's share of a fold."""
+    return RowKey(Who(principal, "", "", "", ""), OTHER)
 
 
 def encode_row(node: int, began_ms: int, ended_ms: int, key: RowKey, counts: Counts) -> bytes:

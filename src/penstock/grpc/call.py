@@ -96,6 +96,11 @@ class Call:
         self._is_failed = False
         self._timer: Cancellable | None = None
 
+    @property
+    def member(self) -> str:
+        """Who calls, among all clients of the node: a client id is its user's own."""
+        return f"{self.client.principal}\0{self.head.client_id}"
+
     # --- what comes ----------------------------------------------------------------------------
 
     def take(self, data: Buffer) -> None:

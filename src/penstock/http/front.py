@@ -154,9 +154,10 @@ class Front:
             if not self.stats.waiting[token.name]:
                 del self.stats.waiting[token.name]
 
-    def knows(self, call: Call) -> bool:
-        """Whether the token of a call is still one."""
-        return self.tokens().find(call.bearer) is not None
+    def may_consume(self, call: Call, topic: str, group: str) -> bool:
+        """Whether the token of a call is still one, and still for this topic and group."""
+        token = self.tokens().find(call.bearer)
+        return token is not None and topic in token.consume and group in token.groups
 
     def close(self) -> None:
         """End all connections to nodes."""

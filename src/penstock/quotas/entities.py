@@ -10,7 +10,7 @@ an ip is an address; host names are refused, since nothing here asks a name serv
 
 from collections.abc import Iterable
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from penstock.quotas.errors import InvalidQuota
@@ -68,11 +68,17 @@ def _name(kind: QuotaKind, name: str | None) -> str | None:
 
 
 def address_of(text: str) -> str:
-    """Return an address in its only form. Raises InvalidQuota."""
+    """Return an address in its only form: that of IPv4 by IPv6 is that of IPv4.
+
+    Raises InvalidQuota.
+    """
     try:
-        return str(ip_address(text))
+        address = ip_address(text)
     except ValueError as error:
         raise InvalidQuota(f"{text[:100]} is not a valid IP") from error
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
 
 
 def text_of(entity: QuotaEntity) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from penstock.quotas.entities import KINDS, QuotaEntity, QuotaKind
+from penstock.quotas.entities import KINDS, QuotaEntity, QuotaKind, address_of
 from penstock.quotas.errors import InvalidQuota, UnknownEntityKind
 
 
@@ -70,7 +70,7 @@ def filter_of(components: Iterable[Component], *, is_strict: bool) -> QuotaFilte
         if match == Match.SPECIFIED:
             any_of.add(which)
         else:
-            named[which] = name
+            named[which] = _as_kept(which, name)
     kinds = named.keys() | any_of
     if QuotaKind.IP in kinds and len(kinds) > 1:
         raise InvalidQuota(
@@ -78,6 +78,16 @@ def filter_of(components: Iterable[Component], *, is_strict: bool) -> QuotaFilte
             " with user or clientId filter component."
         )
     return QuotaFilter(named, frozenset(any_of), is_strict)
+
+
+def _as_kept(kind: QuotaKind, name: str | None) -> str | None:
+    """Return a name as entities have it; an address that is none stays, and finds nothing."""
+    if kind is not QuotaKind.IP or name is None:
+        return name
+    try:
+        return address_of(name)
+    except InvalidQuota:
+        return name
 
 
 def _check(match: int, name: str | None) -> None:

@@ -77,7 +77,10 @@ class AuditLog(Rows):
         self._denials += 1
         counts = Counts()
         counts.errors = 1
-        self._rows.wait(_Waiting(self.fold.began_ms, self.fold.ends_ms, key, counts))
+        fold, wall_ms = self.fold, self._broker.clock.wall_ms()
+        # A fold is taken some time after its end, and the clock may have gone back behind it.
+        began_ms, ended_ms = min(fold.began_ms, wall_ms), max(fold.ends_ms, wall_ms + 1)
+        self._rows.wait(_Waiting(began_ms, ended_ms, key, counts))
         self._rows.write()
 
     def allowed(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:

@@ -28,16 +28,16 @@ def rows_since(bootstrap: str, timeout: float, begin: Place) -> "Iterator[Row]":
     Raises CommandFailed where no node has written any, and what reading any topic raises.
     """
     from penstock.audit.errors import MalformedRow
-    from penstock.audit.row import OTHERS, decode_row
+    from penstock.audit.row import OTHER, decode_row
     from penstock.audit.row import TOPIC as AUDIT_TOPIC
 
     others = 0
     rows = RowTopic(AUDIT_TOPIC, NO_ROWS, decode_row, MalformedRow)
     for row in rows.since(bootstrap, timeout, begin):
-        others += row.key == OTHERS
+        others += row.key.operation == OTHER
         yield row
     if others:
-        note(f"partial: in {others} folds of nodes there was more than fits, which is in no row")
+        note(f"partial: {others} rows are of what found no room for one of its own in its fold")
 
 
 class RowTopic(Generic[R]):

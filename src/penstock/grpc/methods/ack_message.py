@@ -155,7 +155,7 @@ def _begin_usual(call: Call, usual: _Usual, message: bytes) -> bool:
     nonce = front.renewals.number_now(claim.key, usual.offsets, claim.nonce)
     if nonce is None:
         return False
-    front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
+    front.consumers.hear(call.member, client.broker.clock.monotonic_ms())
     front.attempts.said(claim.key, claim.nonce)
 
     def answered(answer: Answer) -> None:
@@ -184,7 +184,7 @@ def _handle(call: Call, message: bytes) -> None:
     topic = popped_topic(client, group, topic_name(request.topic))
     if not 0 < len(request.entries) <= ENTRIES_MAX:
         raise Refused(Code.BAD_REQUEST, f"a request has 1 to {ENTRIES_MAX} entries")
-    client.front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
+    client.front.consumers.hear(call.member, client.broker.clock.monotonic_ms())
     claims: list[Claimed | PlatformError] = []
     for entry in request.entries:
         try:

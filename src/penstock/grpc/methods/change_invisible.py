@@ -56,7 +56,7 @@ def _claimed(call: Call, request: _Request) -> tuple[str, Claimed]:
     client = call.client
     group = group_name(client, request.group)
     topic = popped_topic(client, group, topic_name(request.topic))
-    client.front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())
+    client.front.consumers.hear(call.member, client.broker.clock.monotonic_ms())
     return group, claimed(topic, group, request.receipt_handle)
 
 

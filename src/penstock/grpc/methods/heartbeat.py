@@ -22,33 +22,33 @@ NOT_SERVED: Final = "clients of this type are not served: producers, simple and 
 
 
 def _beat(call: Call, message: bytes) -> None:
-    client, client_id = call.client, call.head.client_id
-    if not client_id:
+    client, member = call.client, call.member
+    if not call.head.client_id:
         raise Refused(Code.CLIENT_ID_REQUIRED, "x-mq-client-id is missing")
     request = decode(HeartbeatRequest, message)
     if request.client_type in CONSUMERS:
         group = group_name(client, request.group)
         check_group(client, group)
-        if not client.front.consumers.is_known(client_id, group):
+        if not client.front.consumers.is_known(member, group):
             told = "no stream of settings is open of this consumer"
             raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, told)
-        client.front.consumers.hear(client_id, client.broker.clock.monotonic_ms())
+        client.front.consumers.hear(member, client.broker.clock.monotonic_ms())
     elif request.client_type in PRODUCERS:
-        client.front.producers.hear(client_id, client.broker.clock.monotonic_ms())
+        client.front.producers.hear(member, client.broker.clock.monotonic_ms())
     else:
         raise Refused(Code.UNSUPPORTED, NOT_SERVED)
     call.reply(_OK)
 
 
 def _end(call: Call, message: bytes) -> None:
-    request, client, client_id = decode(HeartbeatRequest, message), call.client, call.head.client_id
+    request, client, member = decode(HeartbeatRequest, message), call.client, call.member
     if request.group is not None and request.group.name:
         group = group_name(client, request.group)
         check_group(client, group)
-        if client.front.consumers.is_known(client_id, group):
-            client.front.consumers.forget(client_id)
-            client.front.renewals.release(client_id)
-            client.front.attempts.leave(client_id)
+        if client.front.consumers.is_known(member, group):
+            client.front.consumers.forget(member)
+            client.front.renewals.release(member)
+            client.front.attempts.leave(member)
     call.reply(_OK)
 
 

@@ -92,7 +92,7 @@ def _handle(call: Call, message: bytes) -> None:
         _say(call, kept.hosted, kept.messages)
         return
     parts = _parts(client, topic, group)
-    client.front.consumers.hear(call.head.client_id, _now_ms(client))
+    client.front.consumers.hear(call.member, _now_ms(client))
     how = _How(attempt, is_full=is_full, is_renewed=bool(request.auto_renew))
     serve(call, "receive", _receive(call, asked, parts, how))
 
@@ -108,7 +108,7 @@ def _attempt(call: Call, request: ReceiveMessageRequest, asked: Asked) -> Attemp
         return None
     if len(attempt_id) > ID_CHARS_MAX:
         raise Refused(Code.BAD_REQUEST, f"an attempt id has {ID_CHARS_MAX} characters at most")
-    return Attempt(asked.member, asked.group, asked.topic, attempt_id)
+    return Attempt(call.member, asked.group, asked.topic, attempt_id)
 
 
 class _How(NamedTuple):
@@ -182,7 +182,7 @@ async def _receive(call: Call, asked: Asked, parts: Sequence[Part], how: _How) -
         raise Refused(Code.MESSAGE_NOT_FOUND, "there is no message")
     popped.note(front.desk, asked.group)
     if how.is_renewed:
-        front.renewals.add(call.head.client_id, popped)
+        front.renewals.add(call.member, popped)
     told = Told(asked.topic, front.own_host(), asked.invisible_ms)
     messages, part = encoded_messages(popped, told), popped.part
     if how.attempt is not None:

@@ -58,11 +58,11 @@ def _handle(call: Call, message: bytes) -> None:
 
 
 def _of_consumer(call: Call, told: Settings) -> Settings:
-    client, client_id = call.client, call.head.client_id
+    client = call.client
     group = group_name(client, (told.subscription or Subscription()).group)
     check_group(client, group)
     now_ms = client.broker.clock.monotonic_ms()
-    client.front.consumers.settle(client_id, group, int(told.client_type or 0), call, now_ms)
+    client.front.consumers.settle(call.member, group, int(told.client_type or 0), call, now_ms)
     return consumer_settings(client.broker, group, told)
 
 
@@ -70,7 +70,7 @@ def _of_producer(call: Call, told: Settings) -> Settings:
     client, publishing = call.client, told.publishing or Publishing()
     topics = [topic_name(one) for one in publishing.topics]
     now_ms = client.broker.clock.monotonic_ms()
-    client.front.producers.settle(call.head.client_id, topics, call, now_ms)
+    client.front.producers.settle(call.member, topics, call, now_ms)
     return replace(
         told,
         client_type=ClientType.PRODUCER,
@@ -82,10 +82,10 @@ def _of_producer(call: Call, told: Settings) -> Settings:
 
 
 def _over(call: Call) -> None:
-    front, client_id = call.client.front, call.head.client_id
+    front = call.client.front
     front.settled.pop(call, None)
-    front.consumers.leave(client_id, call)
-    front.producers.leave(client_id, call)
+    front.consumers.leave(call.member, call)
+    front.producers.leave(call.member, call)
 
 
 METHOD: Final = Method("Telemetry", _handle, stays_open=True, on_over=_over)

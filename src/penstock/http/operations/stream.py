@@ -2,7 +2,7 @@
 
     event: message            data: one message as JSON, as receive has them
     : (a comment)             every KEEP_ALIVE_S, so that a client that has gone is found
-    event: end                the process ends, or the token is not valid any more; connect again
+    event: end                the process ends, or the token is not for this any more; connect again
     event: problem            data: a problem document; the stream ends
 
 A stream has at most `in_flight` messages that are sent and not settled; they are settled by the
@@ -88,7 +88,7 @@ class _Streaming:
     async def run(self) -> None:
         try:
             while not self._call.is_gone:
-                if self._front.stopping.is_set() or not self._front.knows(self._call):
+                if self._is_to_end():
                     await self._event("end", b"{}")
                     break
                 await self._round()
@@ -121,12 +121,17 @@ class _Streaming:
         desk = Desk(self._identity.nodes, wanted.topic, wanted.group)
         async with freed_unless_sent(desk, handed_out) as left:
             for one in handed_out:
-                if self._call.is_gone or self._front.stopping.is_set():
+                if self._call.is_gone or self._is_to_end():
                     return
                 self._flight.add(one.handle, until)
                 await self._event("message", encode_json(document_of(one)))
                 left.pop(0)
                 self._front.stats.messages["streamed"] += 1
+
+    def _is_to_end(self) -> bool:
+        wanted = self._wanted
+        is_permitted = self._front.may_consume(self._call, wanted.topic, wanted.group)
+        return self._front.stopping.is_set() or not is_permitted
 
     async def _event(self, name: str, data: bytes) -> None:
         await self._write(b"event: %b\ndata: %b\n\n" % (name.encode(), data))

@@ -71,7 +71,10 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     for topic in body.topics:
         for one in topic.partitions:
             await pace.step()
-            _note(broker, topic.name, one, named, wishes)
+            if refused is None:
+                _note(broker, topic.name, one, named, wishes)
+            else:  # what a set has in common would tell which topics are there
+                named.setdefault(topic.name, {})[one.partition_index] = None
     outcomes: Outcomes = {}
     if refused is None:
         outcomes = await _reassign(broker, named, wishes, may_resize, pace)

@@ -166,13 +166,13 @@ class _Named:
 def _add(context: RequestContext, by_topic: dict[str, list[Fields]], found: FetchReply) -> None:
     """Add the positions whose topic exists and may be described, under its name."""
     for key, fetched in found.offsets.items():
+        if not may(context, Operation.DESCRIBE, Resource.TOPIC, key.topic):
+            continue  # before the look-up, which would count a denial that nobody asked for
         known = _seen(context, key.topic)
-        committed = fetched.committed
-        if fetched.error is ErrorCode.NONE and not _is_of(committed, known):
+        if fetched.error is ErrorCode.NONE and not _is_of(fetched.committed, known):
             continue
-        if may(context, Operation.DESCRIBE, Resource.TOPIC, key.topic):
-            answer = _answer_partition(key.partition, fetched, known)
-            by_topic.setdefault(key.topic, []).append(answer)
+        answer = _answer_partition(key.partition, fetched, known)
+        by_topic.setdefault(key.topic, []).append(answer)
 
 
 def _seen(context: RequestContext, name: str) -> TopicImage | None:
