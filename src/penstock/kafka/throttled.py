@@ -77,9 +77,10 @@ def reply_of(  # noqa: PLR0913, PLR0917  made for every request, as Reply
 ) -> Reply:
     """Return the reply to `count` requests of `size` bytes together.
 
-    A client that has not said yet who it is has no quotas; others may have none.
+    A client that has not said yet who it is has no quotas; others may have none. One that has may
+    have a guard for as long as it is there, since its proof has an end.
     """
-    if connection.guard is not None:
+    if connection.guard is not None and not connection.principal:
         return Reply(connection, header, clock, measure, started_us, count)
     now_ms = clock.monotonic_ms()
     buckets = buckets_of(table, context, now_ms)
