@@ -1,4 +1,4 @@
-"""Quotas of clients whose proof has an end: by a provider's token, a delegation token, a setting."""
+"""Quotas of clients whose proof has an end: a provider's token, a delegation token, a setting."""
 
 from collections.abc import Iterator
 from contextlib import closing
