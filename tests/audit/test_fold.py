@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.audit.fold import LENGTH_MS, Fold
-from penstock.audit.row import OTHERS, RowKey, Who
+from penstock.audit.fold import FEW_SHARE, KEPT_SHARE, LENGTH_MS, Fold
+from penstock.audit.row import OTHERS, RowKey, Who, rest_of
 
 NOON_MS = 720 * LENGTH_MS
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1 << 20), st.integers(0, 90_000)))
@@ -88,3 +88,60 @@ def test_a_fold_that_begins_when_one_ends_lasts_as_long_as_any() -> None:
     assert fold.is_over(NOON_MS + LENGTH_MS)
     fold.take(NOON_MS + LENGTH_MS)
     assert fold.ends_ms == NOON_MS + 2 * LENGTH_MS
+
+
+def of_client(principal: str, client_id: int) -> RowKey:
+    return RowKey(Who(principal, f"c{client_id}", "", "", "::1"), "Produce", "t", 0)
+
+
+MOST = 4 * FEW_SHARE
+
+
+def test_who_invents_client_ids_leaves_places_for_what_others_do() -> None:
+    fold, few = Fold(NOON_MS, most=MOST), MOST // FEW_SHARE
+    for number in range(10 * MOST):
+        fold.row(of_client("User:eve", number)).requests += 1
+    others = [f"User:{number}" for number in range((MOST // KEPT_SHARE - 1) // (few + 1))]
+    for principal in others:
+        for number in range(2 * few):
+            fold.row(of_client(principal, number)).requests += 1
+    rows = fold.take(NOON_MS + LENGTH_MS).rows
+    assert OTHERS not in rows
+    own = MOST - MOST // KEPT_SHARE
+    assert rows[rest_of("User:eve")].requests == 10 * MOST - own
+    for principal in others:
+        assert [rows[of_client(principal, one)].requests for one in range(few)] == [1] * few
+        assert rows[rest_of(principal)].requests == few
+
+
+def test_one_principal_has_all_places_but_those_kept_for_others() -> None:
+    fold = Fold(NOON_MS, most=MOST)
+    for number in range(MOST):
+        fold.row(of_client("User:eve", number))
+    assert len(fold) == MOST - MOST // KEPT_SHARE + 1, "and one for the rest"
+
+
+def test_each_fold_has_its_places_anew() -> None:
+    fold = Fold(NOON_MS, most=MOST)
+    for _ in range(2):
+        for number in range(MOST):
+            fold.row(of_client("User:eve", number))
+        assert of_client("User:eve", 0) in fold.take(NOON_MS + LENGTH_MS).rows
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9))), st.integers(1, 60))
+def test_what_a_principal_does_is_in_its_rows_or_in_those_of_all_others(
+    events: list[tuple[int, int]], most: int
+) -> None:
+    fold, done = Fold(NOON_MS, most=most), Counter[str]()
+    for principal, number in events:
+        fold.row(of_client(f"User:{principal}", number)).requests += 1
+        done[f"User:{principal}"] += 1
+    rows = fold.take(NOON_MS + LENGTH_MS).rows
+    assert len(rows.keys() - {OTHERS}) <= most
+    told = Counter[str]()
+    for key, row in rows.items():
+        told[key.who.principal] += row.requests
+    assert told.total() == len(events)
+    left_out = done - told
+    assert left_out.total() == told[OTHERS.who.principal]

@@ -1,12 +1,13 @@
 """From requests of a client to rows in the audit's topic, in a broker without sockets."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from penstock.audit.fold import LENGTH_MS, Fold
-from penstock.audit.row import OTHERS, TEXT_KEPT_MAX, Row, decode_row
+from penstock.audit.row import TEXT_KEPT_MAX, Row, decode_row, rest_of
 from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.broker.access import Operation, Resource
 from penstock.broker.audit import audit_log, row_log
@@ -117,6 +118,24 @@ def test_a_denial_is_a_row_at_once_and_more_of_a_fold_are_folded(
     assert audit.dropped == 0
 
 
+def test_denials_of_one_leave_rows_at_once_for_others(node: Node) -> None:
+    class Thief(Client):
+        principal = "User:thief"
+
+    audit, before = audited(node), Counter[str]()
+    for _ in range(2):
+        for number in range(2 * audit_log.DENIALS_MAX):
+            node.broker.denials.note(Client(), Operation.READ, Resource.GROUP, f"g{number}")
+        node.broker.denials.note(Thief(), Operation.READ, Resource.TOPIC, "secret")
+        tick(node)
+        at_once = Counter(row.key.who.principal for row in rows(node)) - before
+        assert at_once == {"User:thief": 1, "User:eve": audit_log.DENIALS_OF_PRINCIPAL}
+        pass_fold(node)
+        tick(node)
+        before = Counter(row.key.who.principal for row in rows(node))
+        assert len(audit) == audit.dropped == 0
+
+
 def test_what_waits_has_a_bound_and_is_written_in_pieces(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,13 +225,13 @@ def test_a_client_that_invents_ids_fills_one_row_and_what_it_did_is_in_the_sums(
     wire = Wire()
     for number in range(50):
         send_produce(node, wire, f"client-{number}-" + "x" * 300)
-    assert len(audit.fold) == 11
+    assert len(audit.fold) == 9, "the last two places are for others"
     assert audit.fold.beyond > 0
     pass_fold(node)
     found = rows(node)
     assert sum(row.counts["requests"] for row in found if row.key.partition < 0) >= 50
-    (others,) = [row for row in found if row.key == OTHERS]
-    assert others.counts["requests"] == 90
+    (rest,) = [row for row in found if row.key == rest_of("User:ANONYMOUS")]
+    assert rest.counts["requests"] == 92
     assert all(len(row.key.who.client_id) <= TEXT_KEPT_MAX for row in found)
 
 

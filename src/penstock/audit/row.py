@@ -42,7 +42,12 @@ class RowKey(NamedTuple):
     partition: int = NO_PARTITION
 
 
-OTHERS: Final = RowKey(Who("", "", "", "", ""), "other")
+def rest_of(principal: str) -> RowKey:
+    """Return the key of what is beyond a principal's part of a fold."""
+    return RowKey(Who(principal, "", "", "", ""), "other")
+
+
+OTHERS: Final = rest_of("")
 """The key of what is beyond the bound of a fold."""
 
 

@@ -170,6 +170,7 @@ class SaslSession:
         if connection.state is not None:
             connection.state.principal = principal
             connection.state.is_by_token = outcome.is_token
+            connection.state.is_unproven = False
         self._proved_ms = self._ports.clock.monotonic_ms()
         if not self.session_ms:
             connection.guard = None  # nothing is left to be asked

@@ -44,7 +44,7 @@ def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
     yield CounterMetricFamily("penstock_audit_rows_dropped", "Rows that found no room.", dropped)
     yield CounterMetricFamily(
         "penstock_audit_beyond",
-        "Times that a row was looked for and that of all others was found.",
+        "Times that a row was looked for and one for all the rest was found.",
         beyond,
     )
     yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)
