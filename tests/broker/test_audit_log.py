@@ -1,5 +1,6 @@
 """From requests of a client to rows in the audit's topic, in a broker without sockets."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,6 +128,24 @@ def test_a_denial_lies_within_its_row_also_when_its_fold_is_over_and_not_taken_y
     tick(node)
     (denied,) = [row for row in rows(node) if row.key.topic == "secret"]
     assert denied.began_ms <= at_ms < denied.ended_ms
+
+
+def test_denials_of_one_leave_rows_at_once_for_others(node: Node) -> None:
+    class Thief(Client):
+        principal = "User:thief"
+
+    audit, before = audited(node), Counter[str]()
+    for _ in range(2):
+        for number in range(2 * audit_log.DENIALS_MAX):
+            node.broker.denials.note(Client(), Operation.READ, Resource.GROUP, f"g{number}")
+        node.broker.denials.note(Thief(), Operation.READ, Resource.TOPIC, "secret")
+        tick(node)
+        at_once = Counter(row.key.who.principal for row in rows(node)) - before
+        assert at_once == {"User:thief": 1, "User:eve": audit_log.DENIALS_OF_PRINCIPAL}
+        pass_fold(node)
+        tick(node)
+        before = Counter(row.key.who.principal for row in rows(node))
+        assert len(audit) == audit.dropped == 0
 
 
 def test_what_waits_has_a_bound_and_is_written_in_pieces(
