@@ -5,7 +5,8 @@
 
 One client each does as much as it is let: it produces, fetches, asks for metadata, or creates
 topics. What it gets is counted at the client (bytes of batches, topics) or at the node (time of
-handlers), from when the quota first holds it back on. A quota is that of one node, so there is one.
+handlers), after three seconds in which the quota begins to hold it back. A quota is that of one
+node, so there is one.
 """
 
 import argparse

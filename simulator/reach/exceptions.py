@@ -8,7 +8,6 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
 _NOT_WRITTEN_YET = "no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
@@ -110,8 +109,6 @@ EXCEPTIONS: dict[str, str] = {
     "storage/commit_log/retention.py:_confirms_itself": _STANDS_IN,
     "storage/commit_log/retention.py:_nothing_older": _STANDS_IN,
     "storage/replicate/run_append.py:_no_partition": _STANDS_IN,
-    "broker/usage.py:ApiUsage.*": _COUNTED_BY_NOBODY,
-    "broker/usage.py:ClientUsages.*": _COUNTED_BY_NOBODY,
     "controller/metadata/replay_config.py:_carried": _NOT_WRITTEN_YET,
     "controller/metadata/record_codec.py:_carried": _NOT_WRITTEN_YET,
 }

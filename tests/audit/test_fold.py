@@ -116,3 +116,33 @@ def test_a_fold_that_begins_when_one_ends_lasts_as_long_as_any() -> None:
     assert fold.is_over(NOON_MS + LENGTH_MS)
     fold.take(NOON_MS + LENGTH_MS)
     assert fold.ends_ms == NOON_MS + 2 * LENGTH_MS
+
+
+def of_client(principal: str, client_id: int) -> RowKey:
+    return RowKey(Who(principal, f"c{client_id}", "", "", "::1"), "Produce", "t", 0)
+
+
+def test_each_fold_has_its_places_anew() -> None:
+    fold = Fold(NOON_MS, most=160)
+    for _ in range(2):
+        for number in range(160):
+            fold.row(of_client("User:eve", number))
+        assert of_client("User:eve", 0) in fold.take(NOON_MS + LENGTH_MS).rows
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9))), st.integers(1, 60))
+def test_what_a_principal_does_is_in_its_rows_or_in_those_of_all_others(
+    events: list[tuple[int, int]], most: int
+) -> None:
+    fold, done = Fold(NOON_MS, most=most), Counter[str]()
+    for principal, number in events:
+        fold.row(of_client(f"User:{principal}", number)).requests += 1
+        done[f"User:{principal}"] += 1
+    rows = fold.take(NOON_MS + LENGTH_MS).rows
+    assert len(rows.keys() - {OTHERS}) <= most
+    told = Counter[str]()
+    for key, row in rows.items():
+        told[key.who.principal] += row.requests
+    assert told.total() == len(events)
+    left_out = done - told
+    assert left_out.total() == told[OTHERS.who.principal]

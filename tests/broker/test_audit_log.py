@@ -1,5 +1,6 @@
 """From requests of a client to rows in the audit's topic, in a broker without sockets."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -139,6 +140,24 @@ def test_each_fold_has_denials_that_are_rows_at_once(
         tick(node)
         assert f"secret-{fold}" in {row.key.topic for row in rows(node)}
         pass_fold(node)
+
+
+def test_denials_of_one_leave_rows_at_once_for_others(node: Node) -> None:
+    class Thief(Client):
+        principal = "User:thief"
+
+    audit, before = audited(node), Counter[str]()
+    for _ in range(2):
+        for number in range(2 * audit_log.DENIALS_MAX):
+            node.broker.denials.note(Client(), Operation.READ, Resource.GROUP, f"g{number}")
+        node.broker.denials.note(Thief(), Operation.READ, Resource.TOPIC, "secret")
+        tick(node)
+        at_once = Counter(row.key.who.principal for row in rows(node)) - before
+        assert at_once == {"User:thief": 1, "User:eve": audit_log.DENIALS_OF_PRINCIPAL}
+        pass_fold(node)
+        tick(node)
+        before = Counter(row.key.who.principal for row in rows(node))
+        assert len(audit) == audit.dropped == 0
 
 
 def test_what_waits_has_a_bound_and_is_written_in_pieces(

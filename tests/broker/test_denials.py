@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.broker.access import Operation, Resource
-from penstock.broker.denials import NAMED_MAX, PERIOD_MS, Denials
+from penstock.broker.denials import NAMED_MAX, NAMED_OF_PRINCIPAL, PERIOD_MS, Denials
 
 
 class Who(NamedTuple):
@@ -59,11 +59,28 @@ def test_a_flood_of_names_has_a_bounded_number_of_short_lines(
     denials = Denials(clock)
     with caplog.at_level(logging.WARNING):
         for number in range(NAMED_MAX + 50):
-            name = f"{number}\n" + "x" * 10_000
-            denials.note(Who(), Operation.READ, Resource.GROUP, name)
+            who, name = Who(f"User:{number}"), f"{number}\n" + "x" * 10_000
+            denials.note(who, Operation.READ, Resource.GROUP, name)
         denials.expire(clock.now_ms + PERIOD_MS)
     found = lines(caplog)
     assert len(found) == NAMED_MAX + 1
     assert max(map(len, found)) < 300
     assert not any("\n" in line for line in found)
     assert found[-1] == "denied others times=50"
+
+
+def test_who_is_denied_without_end_leaves_lines_for_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    denials = Denials(clock)
+    for _ in range(2):  # a minute begins anew
+        for number in range(10 * NAMED_MAX):
+            denials.note(Who(), Operation.READ, Resource.GROUP, f"g-{number}")
+        assert len(lines(caplog)) == NAMED_OF_PRINCIPAL
+        denials.note(Who("User:thief"), Operation.READ, Resource.TOPIC, "t")
+        (told,) = lines(caplog)
+        assert "User:thief" in told
+        clock.now_ms += PERIOD_MS
+        denials.expire(clock.now_ms)
+        assert lines(caplog) == [f"denied others times={10 * NAMED_MAX - NAMED_OF_PRINCIPAL}"]

@@ -240,6 +240,22 @@ def test_every_topic_of_a_name_that_is_deleted_amid_a_walk_goes_with_the_next_on
     assert not any(world.all_committed(group) for group in ids)
 
 
+def test_a_deletion_that_is_confirmed_late_takes_no_group_that_has_come_since() -> None:
+    """The partition went and came back meanwhile, and the group was made anew."""
+    world = World()
+    partition = world.coordinator.partition_of(GROUP)
+    world.commit({("t", 0): 1})
+    world.journal.is_prompt = False
+    world.coordinator.delete_groups([GROUP], lambda _: None)
+    world.coordinator.runtime.unload(partition)
+    world.load(partition)
+    assert world.all_committed() == {}
+    world.journal.is_prompt = True
+    world.commit({("t", 0): 2})
+    world.journal.confirm()
+    assert world.committed("t", 0) == 2
+
+
 def test_positions_of_one_group_are_dropped_in_several_batches() -> None:
     world = world_of(check_ms=NEVER_MS)
     commit_with_id(world, GROUP, OLD_ID, partitions=5 * TOGETHER)

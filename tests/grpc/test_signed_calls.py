@@ -11,8 +11,10 @@ from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.signed import FAILURES_AT_ONCE, USERS_MAX, SignedCalls
 from penstock.grpc.statuses import Code
 from penstock.net.errors import CloseKind
+from penstock.net.failed_logins import FailedLogins
 from penstock.remoting.signed import SignedPorts
 from tests.grpc.signing import signed
+from tests.net.minutes import Minutes
 
 FAILED_MS = 250
 
@@ -30,7 +32,10 @@ class World:
 
     def __post_init__(self) -> None:
         ports = SignedPorts(
-            keys=lambda: self.keys, scheduler=cast("Any", self), failed_ms=FAILED_MS
+            keys=lambda: self.keys,
+            scheduler=cast("Any", self),
+            failed_ms=FAILED_MS,
+            failures=FailedLogins(Minutes()),
         )
         self.guard = SignedCalls(cast("Any", self), ports, cast("Any", self))
 

@@ -17,6 +17,7 @@ from penstock.access.scram import ScramClient
 from penstock.base.ports import Clock
 from penstock.controller.commands.access import AlterQuotas, QuotaChange
 from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSession
+from penstock.net import failed_logins
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX
@@ -63,6 +64,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
 def client(node: LiveNode) -> Iterator[RawClient]:
     with closing(node.connect()) as client:
         yield client
+
+
+@pytest.fixture
+def every_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a line for each failure, however many other tests have made on the same node."""
+    monkeypatch.setattr(failed_logins, "LINES_MAX", 10_000)
+    monkeypatch.setattr(failed_logins, "LINES_OF_ADDRESS", 10_000)
 
 
 def choose(client: RawClient, mechanism: str, version: int = 1) -> Any:
@@ -133,6 +141,7 @@ def test_a_wrong_token_is_answered_and_the_connection_closed(
     assert time.monotonic() - began >= 0.049  # the 50 ms of the settings, less what timers round
 
 
+@pytest.mark.usefixtures("every_line")
 def test_a_token_that_is_refused_is_not_logged(
     client: RawClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +241,7 @@ def test_a_large_frame_is_refused_before_its_end(
         (TOKEN_BYTES_MAX + 1, "a token that is too large"),
     ],
 )
+@pytest.mark.usefixtures("every_line")
 def test_a_token_has_as_many_bytes_as_is_said(
     client: RawClient, caplog: pytest.LogCaptureFixture, size: int, why: str
 ) -> None:
@@ -398,3 +408,20 @@ def test_who_has_begun_to_prove_it_anew_does_so_in_time_or_is_closed(tmp_path: P
         begin_anew()
         pass_seconds(AGAIN_SECONDS + 1)
         assert client.is_closed_by_node()
+
+
+def test_who_guesses_without_end_does_not_fill_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "data").mkdir()
+    with running_node(tmp_path / "data", *secured(tmp_path)) as node:
+        for _ in range(failed_logins.LINES_OF_ADDRESS + 2):
+            with closing(node.connect()) as client:
+                choose(client, "PLAIN")
+                assert prove(client, WRONG).error_code == Code.SASL_AUTHENTICATION_FAILED
+            with closing(node.connect()) as client:
+                client.send(ApiKey.METADATA, 4, {"topics": []})
+                assert client.is_closed_by_node()
+    told = [one for one in caplog.messages if one.startswith("client=127.0.0.1 ")]
+    assert len(told) == failed_logins.LINES_OF_ADDRESS

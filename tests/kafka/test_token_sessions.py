@@ -12,9 +12,11 @@ from penstock.access.sasl import SaslUsers
 from penstock.kafka.handlers.access.sasl_authenticate import handle
 from penstock.kafka.sasl.session import SESSION_MS_MIN, SaslPorts, SaslSession
 from penstock.net.errors import CloseKind
+from penstock.net.failed_logins import FailedLogins
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.access.provider import message
+from tests.net.minutes import Minutes
 
 NOW_MS = 1_000_000
 FAILED_MS = 100
@@ -79,6 +81,7 @@ class Session:
             scheduler=self,  # type: ignore[arg-type]
             session_ms_max=session_ms_max,
             failed_ms=FAILED_MS,
+            failures=FailedLogins(Minutes()),
         )
         self.session = SaslSession(self.peer, ports)  # type: ignore[arg-type]
         self.peer.guard = self.session

@@ -21,6 +21,20 @@ def test_a_transaction_that_was_loaded_ends_as_long_after_it_began_as_before() -
     assert other.state().state is TransactionState.PREPARE_ABORT
 
 
+def test_a_transaction_that_began_later_than_the_clock_says_has_its_time_and_no_more() -> None:
+    """The clock of the next coordinator is behind: by it the transaction has not begun yet."""
+    world = World().load()
+    producer = world.init(timeout_ms=60_000).producer
+    assert world.add(producer, ONE) is Code.NONE
+    other = World(world.journal, ids=world.ids)
+    other.clock.ahead_ms = -3_600_000
+    other.load(world.journal.records())
+    other.later(59_999)
+    assert other.state().state is TransactionState.ONGOING
+    other.later(1)
+    assert other.state().state is TransactionState.PREPARE_ABORT
+
+
 def test_a_value_of_a_later_release_is_over_with_the_tombstone_behind_it() -> None:
     of_later = (encode_key("x"), b"\x7f\xffof a later release")
     world = World().load([of_later])

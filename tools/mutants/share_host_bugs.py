@@ -384,9 +384,9 @@ MUTANTS = (
         AREA,
         "masters are told of a member that has gone with each batch that has nothing to write",
         (
-            "groups/share/heartbeats.py",
-            "        leaving, group.leaving = group.leaving, ()\n",
-            "        leaving = group.leaving\n",
+            "groups/assigned/batches.py",
+            "        group.leaving = ()\n",
+            "",
         ),
         kind=Kind.CLEARED,
         near=("tests/groups/share/test_members.py",),

@@ -76,11 +76,7 @@ class LongestTurn:
 
 
 class Measure(Protocol):
-    """Receives the costs of a request: counters of its API, and of its client if those are kept."""
-
-    @property
-    def times_all(self) -> bool:
-        """Whether each request is timed, including pipelined ones."""
+    """Receives the costs of a request: counters of its API, and the audit's rows of its client."""
 
     def received(self, size: int, count: int = 1) -> None: ...
 
@@ -94,7 +90,7 @@ class Measure(Protocol):
 
 
 class ApiStats:
-    """Counters of one API key; a `Measure` for all clients together (usage.py: for each)."""
+    """Counters of one API key: a `Measure` for all clients together."""
 
     __slots__ = (
         "bytes_in",
@@ -106,7 +102,6 @@ class ApiStats:
         "requests",
         "turns",
     )
-    times_all = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -2,7 +2,8 @@
 
     first denial of a minute     a line at once: who, from where, what, on which resource
     the same again               counted; one line with the count when the minute is over
-    more than NAMED_MAX kinds    counted together, one line when the minute is over
+    more than NAMED_MAX kinds,   counted together, one line when the minute is over
+    NAMED_OF_PRINCIPAL of one
 
 A kind is a principal, an operation and a resource. What a list leaves out is not counted: the
 client did not ask for it.
@@ -11,6 +12,7 @@ Source: Kafka's authorizer log (`logIfDenied`), which has a line for each denial
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -19,6 +21,8 @@ from penstock.broker.access import Operation, Requester, Resource
 
 NAMED_MAX: Final = 100
 """Kinds of denials that have lines of their own in a minute."""
+NAMED_OF_PRINCIPAL: Final = 75
+"""Of them those of one principal, so that it leaves lines for others."""
 PERIOD_MS: Final = 60_000
 TEXT_CHARACTERS_MAX: Final = 100
 """Of principals and names in lines."""
@@ -42,13 +46,15 @@ class _Kind(NamedTuple):
 class Denials:
     """See the module; one for each broker."""
 
-    __slots__ = ("_clock", "_ends_ms", "_kinds", "_others", "counts", "on_denied")
+    __slots__ = ("_clock", "_ends_ms", "_kinds", "_named", "_others", "counts", "on_denied")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.counts: dict[tuple[Operation, Resource], int] = {}
         """Since the start."""
         self._kinds: dict[_Kind, int] = {}
+        self._named: Counter[str] = Counter()
+        """Kinds by principal."""
         self._others = 0
         self._ends_ms = 0
         self.on_denied: OnDenied | None = None
@@ -66,8 +72,9 @@ class Denials:
         kind = _Kind(who.principal[:most], operation, resource, name[:most])
         if kind in self._kinds:
             self._kinds[kind] += 1
-        elif len(self._kinds) < NAMED_MAX:
+        elif len(self._kinds) < NAMED_MAX and self._named[kind.principal] < NAMED_OF_PRINCIPAL:
             self._kinds[kind] = 1
+            self._named[kind.principal] += 1
             log.warning("denied host=%s %s", who.host, kind)
         else:
             self._others += 1
@@ -82,4 +89,5 @@ class Denials:
         if self._others:
             log.warning("denied others times=%d", self._others)
         self._kinds.clear()
+        self._named.clear()
         self._others = 0

@@ -1,18 +1,13 @@
 """Counters of one broker's request path, read by the metrics page at scrape time.
 
-Those of each API are in `api_stats`, those of each client in `usage`. All are used on the event
-loop only.
+Those of each API are in `api_stats`. All are used on the event loop only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from penstock.broker.api_stats import ApiStats, Histogram, LongestTurn
-
-if TYPE_CHECKING:
-    from penstock.broker.usage import ClientUsages
 
 
 class BrokerStats:
@@ -22,7 +17,6 @@ class BrokerStats:
         "by_api",
         "bytes_fetched",
         "bytes_produced",
-        "clients",
         "duplicate_batches",
         "fetch_cold_reads",
         "fetch_wakes",
@@ -39,8 +33,6 @@ class BrokerStats:
 
     def __init__(self) -> None:
         self.by_api: dict[int, ApiStats] = {}
-        self.clients: ClientUsages | None = None
-        """None if usage by client is not counted."""
         self.bytes_produced = 0
         self.records_produced = 0
         self.bytes_fetched = 0

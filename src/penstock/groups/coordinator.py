@@ -231,7 +231,8 @@ class GroupCoordinator:
         mixed = self._mixed(group_id)
         if mixed is not None:
             with self._outbox.holding():
-                return self._classic_members.leave(mixed, identities)
+                again = partial(self._leave_again, group_id)
+                return self._classic_members.leave(mixed, identities, again)
         group = self._table.classic(group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -239,6 +240,9 @@ class GroupCoordinator:
             return LeaveReply(error=ErrorCode.NONE, members=members)
         with self._outbox.holding():
             return leave(self._rebalances, group, identities)
+
+    def _leave_again(self, group_id: str, identity: MemberIdentity) -> None:
+        self.leave(group_id, (identity,))
 
     # Offsets
 

@@ -209,5 +209,9 @@ class GroupShard:
 
 
 def _is_of_another_kind(kind: DeadlineKind, member_id: str) -> bool:
-    """Whether a deadline is left over from the consumer group that a classic one was before."""
-    return kind in (DeadlineKind.JOIN, DeadlineKind.SYNC) and bool(member_id)
+    """Whether a deadline is left over from the consumer group that a classic one was before.
+
+    Those of its members are cancelled in portions, while time goes on.
+    """
+    is_of_both = kind in (DeadlineKind.JOIN, DeadlineKind.SYNC)
+    return kind is DeadlineKind.REVOCATION or (is_of_both and bool(member_id))

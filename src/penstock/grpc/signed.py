@@ -15,7 +15,6 @@ proxy takes failures without end.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +38,6 @@ FAILURES_AT_ONCE: Final = 8
 FAILURES_PER_SECOND: Final = 1
 """A client with a wrong key makes a call every few seconds, and several as it starts."""
 _SHOWN_CHARS: Final = 100
-
-log = logging.getLogger(__name__)
 
 
 def signed_calls_door(context: TlsContext | None, ports: SignedPorts, clock: Clock) -> Door:
@@ -88,8 +85,8 @@ class SignedCalls:
         return not all(proof.is_good(keys) for proof in self._proofs.values())
 
     def _fail(self, name: str) -> None:
-        host = self._connection.client_host
-        log.info("client=%s not authenticated: no good signature of %r", host, name)
+        why = f"not authenticated: no good signature of {name!r}"
+        self._ports.failures.note(self._connection.client_host, why)
         if self._failures.take(1, self._clock.monotonic_ms()):
             return
         self._is_shut = True

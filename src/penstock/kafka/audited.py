@@ -44,7 +44,9 @@ KEPT_MAX: Final = 256
 
 
 def who_is(context: RequestContext) -> Who:
-    """Return the client as rows name it."""
+    """Return the client as rows name it: by its address alone while anybody could be it."""
+    if context.is_unproven:
+        return Who(context.principal, "", "", "", context.host)
     name, version = context.software
     principal, client_id = context.principal, context.client_id or ""
     return Who(principal[:TEXT_KEPT_MAX], client_id[:TEXT_KEPT_MAX], name, version, context.host)
@@ -60,19 +62,19 @@ class AuditedMeasure:
         "_key",
         "_own",
         "_rows",
+        "is_unproven",
         "principal",
         "software",
-        "times_all",
         "total",
     )
 
     def __init__(self, fold: Fold, context: RequestContext, total: Measure, api: Api) -> None:
         self._fold = fold
         self._key = RowKey(who_is(context), api.name)
+        self.is_unproven = context.is_unproven
         self.principal = context.principal
         self.software: Software = context.software
         self.total = total
-        self.times_all = total.times_all
         self._rows: dict[bytes, dict[int, Counts]] = {}
         """By topic as requests name it, and partition; of the fold of `_generation`."""
         self._kept = 0
@@ -157,6 +159,7 @@ def audited(fold: Fold, context: RequestContext, total: Measure, api: Api) -> Au
         or known.total is not total
         or known.software is not context.software
         or known.principal != context.principal
+        or known.is_unproven is not context.is_unproven
     ):
         known = by_api[api.key] = AuditedMeasure(fold, context, total, api)
     return known

@@ -59,6 +59,7 @@ class RequestContext:
         "front",
         "host",
         "is_by_token",
+        "is_unproven",
         "listener",
         "principal",
         "software",
@@ -83,6 +84,8 @@ class RequestContext:
         """Who the client is, for the authoriser; another one only if it has proved so meanwhile."""
         self.is_by_token = connection.is_by_token
         """Whether the client has proved it by a delegation token: it may not ask for further."""
+        self.is_unproven = connection.guard is not None and not connection.principal
+        """Whether the client has yet to say who it is."""
         self.software = software
         self.buckets: ClientBuckets | None = None
         """What the client fills of its quotas, as it was last found (throttled.py)."""

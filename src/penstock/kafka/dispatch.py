@@ -55,7 +55,6 @@ class Dispatcher:
         broker = front.broker
         self._front = front
         self._broker = broker
-        self._totals = broker.stats
         self._apis = apis = front.apis
         self._spawn = front.spawn
         self._begin = front.begin
@@ -85,8 +84,8 @@ class Dispatcher:
             return
         context = context_of(self._front, connection, header.client_id)
         stats, broker = self._stats[key], self._broker
-        is_plain = self._totals.clients is None and broker.audit is None
-        measure: Measure = stats if is_plain else self._measure(context, api, stats)
+        audit = broker.audit
+        measure: Measure = stats if audit is None else audited(audit.fold, context, stats, api)
         size, clock, quotas = len(frame) + SIZE_BYTES, self._clock, broker.quotas
         measure.received(size)
         reply = (
@@ -127,8 +126,8 @@ class Dispatcher:
         stats = self._stats[ApiKey.PRODUCE]
         started_us = self._clock.monotonic_us()
         context = context_of(self._front, connection, run.header.client_id)
-        is_plain = self._totals.clients is None and self._broker.audit is None
-        measure: Measure = stats if is_plain else self._measure(context, api, stats)
+        audit = self._broker.audit
+        measure: Measure = stats if audit is None else audited(audit.fold, context, stats, api)
         owe: Callable[[int], Reply] = partial(
             Reply, connection, run.header, self._clock, measure, started_us
         )
@@ -158,12 +157,6 @@ class Dispatcher:
         if reply.is_timed:
             reply.handled()
         return reply.count, taken
-
-    def _measure(self, context: RequestContext, api: Api, stats: ApiStats) -> Measure:
-        """Return what is told of a request, where it is counted by client or for the audit."""
-        clients, audit = self._totals.clients, self._broker.audit
-        measure: Measure = stats if clients is None else clients.measure(context, stats)
-        return measure if audit is None else audited(audit.fold, context, measure, api)
 
     def _decode_and_call(
         self,

@@ -51,8 +51,8 @@ class Reply(ReplyPlace):
     It is also its own place in the connection's order of answers: an early one waits there.
 
     Of pipelined requests only the first is timed: the others wait for that one, and reading the
-    clock would add a tenth to their handling. If usage by client is counted (broker/usage.py),
-    all are timed.
+    clock would add a tenth to their handling. Where a quota of time counts, all are timed
+    (throttled.py).
 
     A reply may belong to several requests that were handled as one: it is then sent by `whole`.
     """
@@ -84,7 +84,7 @@ class Reply(ReplyPlace):
         self.started_us = started_us
         self._handled_us = 0
         self.count = count
-        self.is_timed = connection.enqueue(self, count) or measure.times_all
+        self.is_timed = connection.enqueue(self, count)
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""

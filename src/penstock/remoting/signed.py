@@ -11,7 +11,6 @@ open, and permits a user for each request; clients of one process share a connec
 the key of the first of them.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.signatures import SIGNATURE_FIELD, USER_FIELD, AccessKeys, signer_of
 from penstock.base.ports import Scheduler
 from penstock.net.errors import CloseKind
+from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 SIGNED_BYTES_MAX: Final = (4 << 20) + (64 << 10)
 """Of a frame: RocketMQ's largest message and its header. Checking one holds the loop for 2 ms."""
 NOT_SIGNED: Final = "not authenticated: a request is signed by an access key that is known here"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +40,7 @@ class SignedPorts:
     scheduler: Scheduler
     failed_ms: int
     """Time from the answer to a failure to the end of the connection."""
+    failures: FailedLogins
 
 
 def signed_door(context: TlsContext | None, ports: SignedPorts) -> Door:
@@ -97,7 +96,7 @@ class SignedClient:
             reason = f"a wrong signature for access key {told!r}"
         else:
             reason = "a request without a signature"
-        log.info("client=%s not authenticated: %s", self._connection.client_host, reason)
+        self._ports.failures.note(self._connection.client_host, f"not authenticated: {reason}")
         self._is_shut = True
         end = partial(self._connection.end, CloseKind.AUTHENTICATION)
         self._ports.scheduler.call_later(self._ports.failed_ms, end)

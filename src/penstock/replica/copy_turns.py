@@ -14,6 +14,7 @@ Source: docs/adr/0128. It reads no bytes and knows no links.
 
 from typing import Protocol
 
+from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Scheduler
 from penstock.replication.copy_pace import CopyPace
 
@@ -59,6 +60,7 @@ class CopyTurns:
             return False
         if not session.may_wait or self.pace.wait_ms() == 0:
             return True
+        invariant(session not in self._resting, "a session rests once", resting=self.resting_count)
         self.rests += 1
         session.is_resting = True
         self._resting[session] = None

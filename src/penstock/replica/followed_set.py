@@ -29,6 +29,7 @@ from enum import StrEnum
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.invariant import invariant
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
@@ -201,6 +202,7 @@ class FollowedSet:
         if self.member.log.is_fenced:
             self._stop("the log takes no more writes")
             return
+        invariant(self.state is State.WAITING, "one handshake at a time", state=self.state)
         self.state = State.GREETED
         shape = shape_of(self.member)
         process = self._parts.incarnation
@@ -282,9 +284,8 @@ class FollowedSet:
             case Truncate(position, _):
                 self._cut(position)
             case StartAnew(reason):
-                own_log = self.member.log
                 log.warning("set=%d starts anew: %s", self.replica_set_id, reason)
-                if own_log.start_position == 0:
+                if self.member.log.start_position == 0:
                     self._cut(Position(0))
                 else:
                     self._begin_install(reason)
@@ -294,6 +295,7 @@ class FollowedSet:
                 self._stop(reason)
 
     def _cut(self, position: Position) -> None:
+        invariant(not self.is_busy, "a log is cut once at a time", at=position)
         own_log = self.member.log
         cut_bytes = own_log.end_position - position
         self._stats.truncations += 1
@@ -333,6 +335,7 @@ class FollowedSet:
             return
         if self.member.log.durable_position < position:
             return
+        invariant(position == self.member.log.end_position, "runs go on at the end", at=position)
         self._begin_at = None
         self.state = State.STREAMING
         self._failures = 0

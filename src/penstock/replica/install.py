@@ -16,6 +16,7 @@ from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.invariant import invariant
 from penstock.replication.messages import (
     BASE_BYTES_MAX,
     BaseBytes,
@@ -90,6 +91,8 @@ class SlaveInstall:
         if error is not None:
             self._end(error)
         elif self._manifest is not None and position >= self._manifest.end_place:
+            end = self._manifest.end_place
+            invariant(position == end, "a copy ends where its base does", at=position, end=end)
             self.is_finishing = True
             self._log.finish_install(self._finished)
         else:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from penstock.base.ids import BrokerId, LeaderEpoch, Position
+from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.handing_over import HandingOver
@@ -105,6 +106,7 @@ class MasterSet:
 
         Raises OutOfSpace, LogFenced: nothing has changed.
         """
+        invariant(not self.is_over, "what has ended does not begin", epoch=self.leader_epoch)
         membership = self.keeper.membership
         self._follow_policy()
         try:
@@ -181,6 +183,8 @@ class MasterSet:
 
     def begun(self, session: SlaveSession) -> None:
         """Note that a slave's log is a prefix of the own one, durable up to where it begins."""
+        is_newest = self.sessions.get(session.broker_id) is session
+        invariant(is_newest, "the last session of a slave begins", slave=session.broker_id)
         own_log, now_ms = self.member.log, self._clock.monotonic_ms()
         self.keeper.connected(
             session.broker_id,
@@ -207,6 +211,8 @@ class MasterSet:
         self.keeper.acknowledged(broker_id, position, log_end, now_ms)
         if self.member.role is not Role.MASTER:
             return
+        counted_by = self.member.leader_epoch
+        invariant(counted_by == self.leader_epoch, "counts for its own epoch", epoch=counted_by)
         self.heard(broker_id, read_ms)
         self.member.acknowledge(broker_id, position)
         if not self.keeper.is_in_step(broker_id):
@@ -348,6 +354,9 @@ class MasterSet:
             change.sync_state_set,
         )
         self._changed()
+        asked = change.sync_state_set
+        is_counted = {*asked} <= {*self.keeper.membership.effective}
+        invariant(is_counted, "what may be recorded counts before it is", asked=asked)
         self._submit(self, change)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch
+from penstock.base.invariant import invariant
 from penstock.storage.recover.repair import NOTHING_KEPT
 
 if TYPE_CHECKING:
@@ -186,6 +187,7 @@ class Mending:
         await driver.close_log()
         damage = self.damage  # the lowest of all that was found until the log was closed
         assert damage is not None
+        invariant(driver.member is None, "a log that is open is not cut below", at=damage.position)
         self._cuts += 1
         position = damage.position if self._cuts <= CUTS_MAX else NOTHING_KEPT
         try:

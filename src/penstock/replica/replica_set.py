@@ -264,6 +264,7 @@ class ReplicaSetMember:
         confirmed, and includes in snapshots, only what both hold.
         """
         assert self.role is Role.MASTER
+        invariant(self.own_id in membership.committed, "a master stays in step", me=self.own_id)
         self.log.is_sole_member = membership.replicas == (self.own_id,)
         earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
         asks_more = self._asks_more(membership)
@@ -339,6 +340,8 @@ class ReplicaSetMember:
         self._tell(self.on_durable)
 
     def _set_confirmed(self, confirmed: Position) -> None:
+        log_end = self.log.end_position
+        invariant(confirmed <= log_end, "only what the log has is confirmed", at=confirmed)
         self.confirm_position = confirmed
         self.log.note_confirmed(confirmed)
         if self.role is Role.MASTER:

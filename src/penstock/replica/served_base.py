@@ -16,6 +16,7 @@ from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.invariant import invariant
 from penstock.replica.copy_turns import Copying, CopyTurns
 from penstock.replication.messages import (
     BASE_BYTES_MAX,
@@ -110,6 +111,7 @@ class ServedBase:
             text = "bytes were requested before the last ones were sent"
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return
+        invariant(self._wanted is None, "one request waits at a time", at=position)
         self._is_reading = True
         self._wanted = message
         self.take_turn()

@@ -145,6 +145,7 @@ class SlaveSession:
         if not may_count(membership, self.broker_id, whole_from=whole_from, kept_from=kept_from):
             self.refuse(Reason.NOT_READY, self.leader_epoch, A_PART)
             return
+        invariant(not self.is_closed, "what is closed sends nothing", slave=self.broker_id)
         self._drop_base()
         self.is_streaming = True
         self.whole_from = message.whole_from

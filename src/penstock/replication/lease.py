@@ -30,6 +30,7 @@ Source: Gray and Cheriton 1989. RocketMQ has no lease: two masters acknowledge f
 """
 
 from penstock.base.ids import BrokerId
+from penstock.base.invariant import invariant
 from penstock.replication.confirm import Membership
 
 
@@ -72,6 +73,7 @@ class Lease:
 
     def is_held(self, membership: Membership, now_ms: int) -> bool:
         """Return whether positions may be confirmed now; counts a loss when this ends."""
+        invariant(self._own_id in membership.replicas, "who leads is a member", me=self._own_id)
         held = self._is_held(membership, now_ms)
         if self._was_held and not held:
             self.losses += 1

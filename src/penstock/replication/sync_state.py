@@ -205,6 +205,7 @@ class SyncStateKeeper:
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
+        invariant(position <= log_end, "a slave begins inside its master's log", at=position)
         slave.replica_id, slave.incarnation = ReplicaId(replica_id), incarnation
         slave.is_connected = True
         slave.whole_from = whole_from
@@ -236,6 +237,7 @@ class SyncStateKeeper:
         Returns the brokers that have another log by now, or are no members any more: nothing that
         they acknowledged counts.
         """
+        invariant(self._own_id in recorded.sync_state_set, "a master is in step", me=self._own_id)
         before, after = self._recorded.sync_state_set_epoch, recorded.sync_state_set_epoch
         invariant(after >= before, "a recorded set is not older", before=before, after=after)
         if after != before:

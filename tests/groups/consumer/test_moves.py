@@ -3,9 +3,10 @@
 import pytest
 
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.consumer.retarget import chosen_assignor
 from penstock.groups.records import TopicKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.groups.consumer.club import TIMEOUT_MS, Club, Consumer, settle
+from tests.groups.consumer.club import SESSION_MS, TIMEOUT_MS, Club, Consumer, settle
 from tests.groups.world import GROUP, only
 
 OK = ErrorCode.NONE
@@ -71,6 +72,48 @@ def test_a_static_member_that_leaves_for_a_while_has_given_up_what_it_was_to_giv
     slow.leave(-2)
     settle(other)
     assert len(other.reads) == 2
+
+
+def test_each_expression_waits_for_a_member_that_has_it_after_a_failover() -> None:
+    """A group is looked at again until all are heard of, whatever the first one brought."""
+    club = new_club()
+    first, second = (Consumer(club, name, regex=f"{name}-.") for name in "xy")
+    settle(first, second)
+    club.restart()
+    club.cluster.create("x-1", 1)
+    club.cluster.create("y-1", 1)
+    club.pass_ms(10_000)
+    first.beat()
+    assert first.reads == {("x-1", 0)}
+    assert club.group().resolved["y-."].topics == ()
+    second.beat()
+    club.pass_ms(10_000)
+    settle(first, second)
+    assert second.reads == {("y-1", 0)}
+
+
+def test_a_group_is_stable_while_a_static_member_is_away() -> None:
+    club = new_club()
+    static, other = Consumer(club, "a", "t", instance_id="i"), Consumer(club, "b", "t")
+    settle(static, other)
+    static.leave(-2)
+    assert club.described().state == "Stable"
+    club.pass_ms(SESSION_MS // 2)
+    other.beat()
+    club.pass_ms(SESSION_MS // 2 + 1)  # it does not come back
+    assert club.described().state == "Reconciling"
+    settle(other)
+    assert club.described().state == "Stable"
+
+
+@pytest.mark.parametrize("order", [("uniform", "range"), ("range", "uniform")])
+def test_of_assignors_that_equally_many_ask_for_the_first_by_name_is_used(
+    order: tuple[str, str],
+) -> None:
+    club = new_club()
+    for number, assignor in enumerate(order):
+        club.entered(f"m{number}", "t", assignor=assignor)
+    assert chosen_assignor(club.group()) == "range"
 
 
 def test_a_group_whose_first_member_is_not_written_is_not_kept() -> None:

@@ -8,12 +8,13 @@ import pytest
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.messages import JOIN_EPOCH
+from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.waiting import Asked, Waiting
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.records import encode_group_key
+from penstock.groups.records import GroupRecord, encode_group_key, encode_group_value
 from penstock.kafka.handlers.groups import consumer_group_heartbeat as handler
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import SESSION_MS, TIMEOUT_MS, Club, Consumer, settle
@@ -92,6 +93,23 @@ def test_each_revocation_has_its_own_timeout() -> None:
     assert "a" in club.group().facts
 
 
+def test_a_lost_answer_is_not_given_again_to_who_reads_what_it_says_to_give_up() -> None:
+    """It comes with the epoch before, and says that it reads what is not assigned to it."""
+    club = new_club(6)
+    member = Consumer(club, "a", "t").beat()
+    Consumer(club, "b", "t").beat()
+    member.beat()
+    Consumer(club, "c", "t").beat()
+    epoch, reads = member.epoch, member.owned
+    assert only(club.beat_as("a", epoch, owned=reads)).member_epoch == epoch + 1  # it is lost
+    current = club.group().currents["a"]
+    assert current.previous_epoch == epoch
+    assert {*club.names(current.assigned), *club.names(current.revoking)} == member.reads
+    assert current.revoking
+    again = only(club.beat_as("a", epoch, owned=reads))
+    assert again.error is ErrorCode.FENCED_MEMBER_EPOCH
+
+
 def test_a_slow_member_is_removed_though_a_batch_of_its_own_was_under_way() -> None:
     club = new_club()
     slow = Consumer(club, "a", "t").beat()
@@ -156,6 +174,18 @@ def test_a_member_that_becomes_another_instance_leaves_nothing_behind() -> None:
     settle(member)
     assert len(club.group().facts) == 1
     assert len(member.reads) == 4
+
+
+def test_a_static_member_that_is_back_leaves_no_record_of_its_former_id() -> None:
+    club = new_club()
+    member = Consumer(club, "a1", "t", instance_id="a").beat()
+    before = club.group().metadata.values.keys()
+    former = {key for key in before if b"a1" in key}
+    assert len(former) == len({Kind.MEMBER, Kind.TARGET, Kind.CURRENT})
+    member.leave(-2)
+    Consumer(club, "a2", "t", instance_id="a").beat()
+    assert not former & club.group().metadata.values.keys()
+    assert club.group().targets.keys() == {"a2"}
 
 
 def test_a_static_member_comes_back_to_a_full_group() -> None:
@@ -414,3 +444,40 @@ def test_a_tombstone_of_what_the_group_was_before_leaves_what_it_is_now() -> Non
     club.journal.logs[0].append((encode_group_key(GROUP), None))
     club.restart()
     assert club.members() == ["m"]
+
+
+def test_a_group_that_has_records_of_two_kinds_takes_the_memory_of_one() -> None:
+    """The tombstone of what it was before was not written."""
+    club = Club(partition_count=1)
+    club.cluster.create("t", 2)
+    club.entered("m", "t")
+    club.restart()
+    alone = club.coordinator._table.pinned.total
+    value = encode_group_value(GroupRecord("consumer", 1, None, None, 0, ()))
+    club.journal.logs[0].insert(0, (encode_group_key(GROUP), value))
+    club.restart()
+    assert club.members() == ["m"]
+    assert club.coordinator._table.pinned.total == alone
+
+
+def test_what_is_given_up_and_taken_in_one_batch_has_its_new_owner() -> None:
+    """The record of who takes it comes first: a static member that is back was renamed before."""
+    club = new_club()
+    giver = Consumer(club, "a", "t").beat()
+    taker = Consumer(club, "s1", "t", instance_id="s").beat()
+    giver.beat()
+    taker.leave(-2)
+    back = Consumer(club, "s2", "t", instance_id="s")
+    club.journal.is_prompt = False
+    club.beat_as("a", giver.epoch, rack_id="r")  # a write is under way, behind which both wait
+    giver.beat()
+    back.beat()
+    club.journal.confirm()
+    club.journal.is_prompt = True
+    club.journal.confirm()
+    given = club.group().currents["s2"].assigned
+    assert club.names(given) == back.hear().reads
+    assert len(back.reads) == 2
+    for topic_id, numbers in given.items():
+        owners = club.group().owners[topic_id]
+        assert {owners.get(number) for number in numbers} == {"s2"}

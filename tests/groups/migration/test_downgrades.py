@@ -198,6 +198,21 @@ def test_a_join_that_waits_is_parked_by_the_classic_group() -> None:
     assert (reply.error, reply.leader_id) == (OK, worker.member_id)
 
 
+def test_a_member_that_leaves_behind_the_conversion_is_not_waited_for() -> None:
+    club, consumer, (first, second) = mixed()
+    club.journal.is_prompt = False
+    consumer.leave()
+    left = club.leave((first.member_id, None))
+    assert [one.error for one in left.members] == [OK]
+    club.journal.confirm(1)
+    club.journal.is_prompt = True
+    club.journal.confirm()
+    assert kind(club) == "classic"
+    assert club.classic().members.keys() == {second.member_id}
+    settle(second)
+    assert second.reads == ALL
+
+
 def test_a_join_in_the_same_batch_adds_one_member() -> None:
     club, consumer, (worker,) = mixed(1)
     club.journal.is_prompt = False

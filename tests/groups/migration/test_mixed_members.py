@@ -114,6 +114,19 @@ def test_an_incremental_member_gives_up_before_it_takes_the_epoch() -> None:
     assert [len(one.reads) for one in (worker, consumer, other)] == [2, 2, 2]
 
 
+def test_what_a_member_is_about_to_give_up_is_its_own_in_the_classic_group() -> None:
+    club, consumer, worker = mixed(is_eager=False)
+    other = Consumer(club, "d", "t").beat()
+    club.beat(worker.member_id, worker.generation)
+    worker.is_in = False
+    worker.join()
+    assert club.group().currents[worker.member_id].revoking
+    consumer.leave()
+    other.leave()
+    member = club.classic().members[worker.member_id]
+    assert named(member.assignment) == worker.reads
+
+
 def test_an_incremental_member_that_gives_nothing_up_is_removed() -> None:
     club, _, worker = mixed(is_eager=False)
     club.entered("d", "t")

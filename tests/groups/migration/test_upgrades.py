@@ -227,6 +227,30 @@ def test_a_write_that_fails_leaves_the_group_as_it_was() -> None:
     assert kind(club) == "consumer"
 
 
+def test_what_a_conversion_was_to_make_is_forgotten_when_it_is_not_written() -> None:
+    club, _ = crew(1)
+    club.journal.is_prompt = False
+    club.enter("c", "t")
+    assert GROUP in club.coordinator._table.successors
+    club.journal.fail(Unwritten.FAILED)
+    assert not club.coordinator._table.successors
+
+
+def test_who_was_lost_while_the_group_was_frozen_is_not_waited_for_if_the_write_fails() -> None:
+    club, workers = crew(2)
+    lost, other = workers
+    club.journal.is_prompt = False
+    joining = club.enter("c", "t")
+    club.pass_ms(SESSION_MS + 1)
+    club.journal.fail(Unwritten.FAILED)
+    club.journal.is_prompt = True
+    assert only(joining).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert club.state() != "Stable"
+    assert lost.member_id not in club.classic().members
+    settle(other)
+    assert other.reads == ALL
+
+
 def test_a_batch_that_is_too_large_is_a_reason() -> None:
     club, _ = crew(1)
     club.journal.refuses = Unwritten.TOO_LARGE
@@ -313,6 +337,18 @@ def test_a_group_whose_conversion_brought_nobody_is_classic_again() -> None:
     settle(worker)
     assert kind(club) == "classic"
     assert worker.reads == ALL
+
+
+def test_a_member_that_falls_silent_as_its_group_is_converted_is_removed_in_time() -> None:
+    club, (worker,) = crew(1)
+    club.beat(worker.member_id, worker.generation)
+    consumer = Consumer(club, "c", "t").beat()
+    club.pass_ms(SESSION_MS - 1)
+    assert worker.member_id in club.members()
+    club.pass_ms(1)
+    assert club.members() == ["c"]
+    settle(consumer)
+    assert consumer.reads == ALL
 
 
 def test_a_session_that_ends_while_the_group_is_frozen_is_begun_anew() -> None:

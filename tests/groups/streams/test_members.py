@@ -5,6 +5,7 @@ import pytest
 from penstock.base.ids import TopologyEpoch
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.reconcile import together
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.streams.group import StreamsGroupState
@@ -67,6 +68,19 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_takes_tasks_away() -> N
     assert one.tasks() == {("0", 0)}
 
 
+def test_tasks_that_are_no_more_are_named_until_they_are_given_up() -> None:
+    troupe = world()
+    one = Player(troupe, "one", STATELESS).beat()
+    had = one.owned
+    troupe.cluster.create("lines", 1)
+    troupe.pass_ms(1_000)
+    one.beat()
+    assert troupe.group().currents["one"].revoking
+    assert only(troupe.beat_as("one", one.epoch, owned=had)).error is ErrorCode.NONE
+    settle(one)
+    assert one.tasks() == {("0", 0)}
+
+
 def test_a_leaving_members_tasks_go_to_the_others() -> None:
     troupe = world()
     one, two = Player(troupe, "one", WORD_COUNT), Player(troupe, "two", WORD_COUNT)
@@ -123,6 +137,20 @@ def test_a_member_whose_answer_was_lost_comes_with_its_last_epoch() -> None:
     assert one.beat().answer.error is ErrorCode.NONE
     settle(one, two)
     assert one.tasks() | two.tasks() == ALL
+
+
+def test_a_lost_answer_is_not_given_again_to_who_runs_what_it_says_to_give_up() -> None:
+    troupe = world()
+    one = Player(troupe, "one", WORD_COUNT).beat()
+    Player(troupe, "two", WORD_COUNT).beat()
+    one.beat()
+    Player(troupe, "three", WORD_COUNT).beat()
+    answer = only(troupe.beat_as("one", one.epoch, owned=one.owned))
+    assert answer.member_epoch == one.epoch + 1  # it is lost
+    current = troupe.group().currents["one"]
+    assert current.revoking
+    assert together(current.assigned, current.revoking) == one.owned
+    assert one.beat().answer.error is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_missing_source_topics_are_told_and_mended() -> None:

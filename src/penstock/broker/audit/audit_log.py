@@ -2,7 +2,8 @@
 
     fold over ─► its rows wait to be written (row_log.py)
     each tick ─► some of them are written
-    denial    ─► of the first DENIALS_MAX of a fold a row at once; all others are folded
+    denial    ─► of the first DENIALS_MAX of a fold a row at once, DENIALS_OF_PRINCIPAL of a
+                 principal; all others are folded
     permitted ─► folded
     stop      ─► the fold ends; what waits is written while partitions are still led here
 
@@ -13,6 +14,7 @@ Source: docs/requirements.md K-58 (denied always, permitted on request); bounds 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.audit.compiled import Counts
@@ -28,6 +30,8 @@ WAITING_MAX: Final = 30_000
 """Rows that wait to be written: three full folds."""
 DENIALS_MAX: Final = 100
 """Denials of a fold that are rows at once."""
+DENIALS_OF_PRINCIPAL: Final = 75
+"""So that nobody hides by denials of one what others are denied."""
 
 
 class _Waiting(NamedTuple):
@@ -45,7 +49,8 @@ class AuditLog(Rows):
         self.fold = Fold(broker.clock.wall_ms(), broker.config.audit_fold_ms)
         """Where requests are counted."""
         self._rows: RowLog[_Waiting] = RowLog(broker, topic, self._encode, WAITING_MAX)
-        self._denials = 0
+        self._denials: Counter[str] = Counter()
+        """Those of this fold that were rows at once, by principal."""
 
     def expire(self, now_ms: int) -> None:
         """Take what a fold that is over has left, and write some of what waits."""
@@ -64,17 +69,18 @@ class AuditLog(Rows):
 
     def _take(self) -> None:
         began_ms, ended_ms, rows = self.fold.take(self._broker.clock.wall_ms())
-        self._denials = 0
+        self._denials.clear()
         for key, counts in rows.items():
             self._rows.wait(_Waiting(began_ms, ended_ms, key, counts))
 
     def denied(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
         """Take a denial: a row at once, or one more in the row of this fold."""
         key = _decision(DENIED, who, operation, resource, name)
-        if self._denials >= DENIALS_MAX:
+        most, own = self._denials.total(), self._denials[who.principal]
+        if most >= DENIALS_MAX or own >= DENIALS_OF_PRINCIPAL:
             self.fold.row(key).errors += 1
             return
-        self._denials += 1
+        self._denials[who.principal] += 1
         counts = Counts()
         counts.errors = 1
         fold, wall_ms = self.fold, self._broker.clock.wall_ms()

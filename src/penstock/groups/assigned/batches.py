@@ -93,11 +93,8 @@ class Batches(ABC, Generic[G, D, R]):
         yield from ()
         return False
 
-    def _about_to_write(self, draft: D, group: G) -> None:
-        """Note what is to be known when the write has ended, whatever its outcome."""
-
     def _ended(self, group: G) -> None:
-        """A write has ended."""
+        """A write has ended, whatever its outcome."""
 
     @abstractmethod
     def _count_rebalance(self) -> None:
@@ -124,8 +121,12 @@ class Batches(ABC, Generic[G, D, R]):
     # Deadlines and loading
 
     def on_due(self, group: G, key: DeadlineKey) -> None:
-        """Remove a member that was silent for too long."""
-        if key.member_id in group.tables.facts:
+        """Remove a member that was silent for too long.
+
+        What the group has left that was there before is no deadline of a member, though it has the
+        id that was handed out then.
+        """
+        if key.kind in OVERDUE and key.member_id in group.tables.facts:
             self._enqueue(group, Asked(key.member_id, None, lambda _: None, due=key))
 
     def begin(self, group: G) -> Steps:
@@ -168,6 +169,10 @@ class Batches(ABC, Generic[G, D, R]):
         if group.is_dead:
             return
         self._ended(group)
+        for member_id in group.leaving:
+            if member_id not in group.tables.facts:
+                self._cancel(group, member_id)  # also of who has another id now
+        group.leaving = ()
         if not group.member_count:
             group.state_since_ms = self._context.clock.wall_ms()
         for asked in batch:
@@ -222,7 +227,7 @@ class Batches(ABC, Generic[G, D, R]):
             return
         if draft.epoch > group.epoch:
             self._count_rebalance()
-        self._about_to_write(draft, group)
+        group.leaving = draft.leaving
         changes = GroupChanges(metadata=draft.changes)
         before = group.metadata.change_count
         self._context.writer.write(group, changes, partial(self._written, group, batch))

@@ -65,6 +65,11 @@ class AssignedDraft(ABC, Generic[G, F, C]):
             count += (facts is not None) - (member_id in there)
         return count
 
+    @property
+    def leaving(self) -> list[str]:
+        """Members that the group will not have any more."""
+        return [member_id for member_id, facts in self._facts.items() if facts is None]
+
     def members(self) -> Iterator[tuple[str, F]]:
         """Yield all members, the oldest first."""
         there: dict[str, F] = self._group.tables.facts

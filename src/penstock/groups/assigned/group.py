@@ -11,6 +11,7 @@ looked at, is not in the log and ends with the partition (batches.py).
 Source: Kafka, ModernGroup.java.
 """
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.base.ids import MemberEpoch
@@ -37,6 +38,7 @@ class AssignedGroup(BaseGroup, Generic[T, R]):
         "_is_dead",
         "batch",
         "is_late",
+        "leaving",
         "queue",
         "tables",
         "topics_checked_ms",
@@ -53,6 +55,8 @@ class AssignedGroup(BaseGroup, Generic[T, R]):
         """Requests whose changes are being decided or written."""
         self.is_late = False
         """Whether that write takes so long that its requests were answered with an error."""
+        self.leaving: Sequence[str] = ()
+        """Members that the write under way removes."""
         self.topics_version = NOT_COMPARED
         """The version of the cluster's topics that the group was last compared with."""
         self.topics_checked_ms = 0

@@ -133,9 +133,7 @@ class Rebalances:
         self._name_hold_ups(group, laggards, "sync")
         if laggards:
             self.prepare(group, f"{len(laggards)} members did not sync in time")
-            self._context.portions.begin(
-                self._drop_silent(group, laggards, self.complete_if_all_joined)
-            )
+            self._drop_silent(group, laggards, self.complete_if_all_joined)
 
     def on_session_expired(self, group: Group, member_id: str) -> None:
         """Remove a member that was silent for its session timeout."""
@@ -184,28 +182,31 @@ class Rebalances:
         self._name_hold_ups(group, laggards, "join")
         silent = [member for member in laggards if not member.is_static]
         if silent:
-            self._context.portions.begin(self._drop_silent(group, silent, self._begin_generation))
+            self._drop_silent(group, silent, self._begin_generation)
         else:
             self._begin_generation(group)
 
     def _drop_silent(
         self, group: Group, laggards: list[Member], then: Callable[[Group], None]
-    ) -> Steps:
+    ) -> None:
         """Remove those that are still silent, then call `then` unless the rebalance is over."""
-        generation = group.generation
+        generation = group.generation  # of now: there may be another one when this has its turn
 
         def is_over() -> bool:
             return group.state is not GroupState.PREPARING or group.generation != generation
 
-        for member in laggards:
-            if is_over():
-                return
-            is_there = group.members.get(member.member_id) is member
-            if is_there and member.member_id not in group.joined:
-                self._drop(group, member)
-            yield TO_TELL
-        if not is_over():
-            then(group)
+        def steps() -> Steps:
+            for member in laggards:
+                if is_over():
+                    return
+                is_there = group.members.get(member.member_id) is member
+                if is_there and member.member_id not in group.joined:
+                    self._drop(group, member)
+                yield TO_TELL
+            if not is_over():
+                then(group)
+
+        self._context.portions.begin(steps())
 
     def _begin_generation(self, group: Group) -> None:
         group.initial_delay_left_ms = None
@@ -249,10 +250,14 @@ class Rebalances:
         group.joined.clear()
         at_ms = self._now_ms() + group.rebalance_timeout_ms
         self._context.deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), at_ms)
-        self._context.portions.begin(self._tell_joined(group, told))
+        self._context.portions.begin(self._tell_joined(group, told, joined_reply(group)))
 
-    def _tell_joined(self, group: Group, told: list[tuple[Member, JoinCallback]]) -> Steps:
-        answer_to = joined_reply(group)
+    def _tell_joined(
+        self,
+        group: Group,
+        told: list[tuple[Member, JoinCallback]],
+        answer_to: Callable[[str], JoinReply],
+    ) -> Steps:
         for member, reply in told:
             reply(answer_to(member.member_id))
             self.answering.keep_alive_if_there(group, member)

@@ -17,6 +17,7 @@ Sync, Heartbeat and Leave); KIP-848.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import Current, MemberState
@@ -156,16 +157,31 @@ class ClassicMembers:
         self._heartbeats.look_at_topics(group)
         return ErrorCode.NONE
 
-    def leave(self, group: ConsumerGroup, identities: tuple[MemberIdentity, ...]) -> LeaveReply:
-        """Let members go. As in a classic group, that is not durable yet when it is answered."""
+    def leave(
+        self,
+        group: ConsumerGroup,
+        identities: tuple[MemberIdentity, ...],
+        again: Callable[[MemberIdentity], None],
+    ) -> LeaveReply:
+        """Let members go. As in a classic group, that is not durable yet when it is answered.
+
+        `again` lets one go from the group that this one may become meanwhile.
+        """
         if group.is_dead or self._heartbeats.is_busy(group):
             return LeaveReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return LeaveReply(
             error=ErrorCode.NONE,
-            members=tuple(LeftMember(each, self._leave_one(group, each)) for each in identities),
+            members=tuple(
+                LeftMember(each, self._leave_one(group, each, again)) for each in identities
+            ),
         )
 
-    def _leave_one(self, group: ConsumerGroup, identity: MemberIdentity) -> ErrorCode:
+    def _leave_one(
+        self,
+        group: ConsumerGroup,
+        identity: MemberIdentity,
+        again: Callable[[MemberIdentity], None],
+    ) -> ErrorCode:
         member_id = identity.member_id
         if identity.instance_id is not None:
             owner = group.static_members.get(identity.instance_id)
@@ -180,7 +196,7 @@ class ClassicMembers:
         going = ConsumerHeartbeat(
             group_id=group.group_id, member_id=member_id, member_epoch=LEFT_EPOCH
         )
-        self._heartbeats.heartbeat(group, going, lambda _: None)
+        self._heartbeats.heartbeat(group, going, lambda _: None, partial(again, identity))
         return ErrorCode.NONE
 
     # Deadlines

@@ -13,15 +13,13 @@ from penstock.groups.share.tables import said_bytes
 class ShareDraft(AssignedDraft[ShareGroup, ShareFacts, ShareCurrent]):
     """The group with some changes."""
 
-    __slots__ = ("gone", "shared")
+    __slots__ = ("shared",)
 
     MEMBER, TARGET, CURRENT = Kind.SHARE_MEMBER, Kind.SHARE_TARGET, Kind.SHARE_CURRENT
     _encode = staticmethod(said_bytes)
 
     def __init__(self, group: ShareGroup) -> None:
         super().__init__(group)
-        self.gone: list[str] = []
-        """Members that go."""
         self.shared = group.shared
 
     def put_shared(self, shared: Shared) -> None:
@@ -29,8 +27,3 @@ class ShareDraft(AssignedDraft[ShareGroup, ShareFacts, ShareCurrent]):
         if shared != self.shared:
             self.shared = shared
             self.put(Kind.SHARED, "", shared)
-
-    def remove(self, member_id: str) -> None:
-        """As in AssignedDraft."""
-        self.gone.append(member_id)
-        super().remove(member_id)

@@ -12,7 +12,6 @@ shares.
 Source: KIP-932; Kafka, ShareGroup.java.
 """
 
-from collections.abc import Sequence
 from enum import StrEnum
 
 from penstock.groups.assigned.group import AssignedGroup
@@ -32,14 +31,12 @@ class ShareGroupState(StrEnum):
 class ShareGroup(AssignedGroup[ShareTables, ShareHeartbeat]):
     """One group; see AssignedGroup."""
 
-    __slots__ = ("is_held", "leaving")
+    __slots__ = ("is_held",)
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
         super().__init__(group_id, partition, ShareTables(group_id), wall_ms=wall_ms)
         self.is_held = False
         """Whether its shares are being moved or deleted: no member may join meanwhile."""
-        self.leaving: Sequence[str] = ()
-        """Members that the write under way removes."""
 
     @property
     def facts(self) -> dict[str, ShareFacts]:

@@ -150,14 +150,10 @@ class ShareHeartbeats(Batches[ShareGroup, ShareDraft, ShareHeartbeat]):
     def _count_rebalance(self) -> None:
         self._context.counters.share_rebalances += 1
 
-    def _about_to_write(self, draft: ShareDraft, group: ShareGroup) -> None:
-        group.leaving = draft.gone
-
     def _ended(self, group: ShareGroup) -> None:
         """Release what members held that are gone for good now, also of earlier assignments."""
-        leaving, group.leaving = group.leaving, ()
         masters, partitions = self._cluster.share_masters, group.shared.partitions
-        for member_id in leaving:
+        for member_id in group.leaving:
             if member_id not in group.facts:
                 masters.leave(group.group_id, member_id, partitions)
 

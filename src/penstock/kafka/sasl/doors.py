@@ -8,7 +8,6 @@
 Source: Kafka `DefaultKafkaPrincipalBuilder`, KIP-103 (listeners), KIP-371 (short names).
 """
 
-import logging
 from functools import partial
 
 from penstock.access.errors import AccessError, NoPrincipal
@@ -17,14 +16,13 @@ from penstock.access.subject import subject_name
 from penstock.kafka.sasl.session import SaslPorts, SaslSession
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
+from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
 
-log = logging.getLogger(__name__)
 
-
-def certificate_door(context: TlsContext, rules: tuple[Rule, ...]) -> Door:
+def certificate_door(context: TlsContext, rules: tuple[Rule, ...], failures: FailedLogins) -> Door:
     """Return the door of a listener with TLS and no SASL."""
-    return Door(context, partial(_by_certificate, rules))
+    return Door(context, partial(_by_certificate, rules, failures))
 
 
 def sasl_door(context: TlsContext | None, ports: SaslPorts) -> Door:
@@ -36,7 +34,9 @@ def sasl_door(context: TlsContext | None, ports: SaslPorts) -> Door:
     return Door(context, admit)
 
 
-def _by_certificate(rules: tuple[Rule, ...], connection: Connection) -> None:
+def _by_certificate(
+    rules: tuple[Rule, ...], failures: FailedLogins, connection: Connection
+) -> None:
     if not connection.certificate:
         return
     try:
@@ -45,5 +45,5 @@ def _by_certificate(rules: tuple[Rule, ...], connection: Connection) -> None:
             raise NoPrincipal("a certificate without a subject")
         connection.principal = f"User:{short_name(name, rules)}"
     except AccessError as error:
-        log.info("client=%s closed: %s", connection.client_host, error)
+        failures.note(connection.client_host, f"closed: {error}")
         connection.end(CloseKind.AUTHENTICATION)

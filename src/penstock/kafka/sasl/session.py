@@ -13,7 +13,6 @@ Source: Kafka `SaslServerAuthenticator`, KIP-43, KIP-152, KIP-368 (sessions with
 `connection.failed.authentication.delay.ms`.
 """
 
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.sasl import TOKEN_BYTES_MAX, Outcome, SaslServer, SaslState, SaslUsers
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.errors import CloseKind
+from penstock.net.failed_logins import FailedLogins
 from penstock.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ HEADER_BYTES_MAX = 64 << 10
 """Of a request with a token: its header has a client id."""
 PERMITTED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslPorts:
@@ -50,6 +48,7 @@ class SaslPorts:
     """After so long a client has to prove anew who it is; 0: never."""
     failed_ms: int
     """Time from the answer to a failure to the end of the connection."""
+    failures: FailedLogins
 
 
 class SaslSession:
@@ -99,7 +98,7 @@ class SaslSession:
             return False
         why_not = self._why_not(int.from_bytes(frame[:2], "big"), len(frame))
         if why_not:
-            log.info("client=%s closed: %s", self._connection.client_host, why_not)
+            self._ports.failures.note(self._connection.client_host, f"closed: {why_not}")
             self._connection.end(CloseKind.AUTHENTICATION)
         return not why_not
 
@@ -139,8 +138,8 @@ class SaslSession:
         if outcome.user is not None:
             self._prove(f"User:{outcome.user}", outcome)
         elif outcome.reason:
-            host, mechanism = self._connection.client_host, self.server.mechanism
-            log.info("client=%s not authenticated by %s: %s", host, mechanism, outcome.reason)
+            why = f"not authenticated by {self.server.mechanism}: {outcome.reason}"
+            self._ports.failures.note(self._connection.client_host, why)
         return outcome
 
     def fail(self) -> None:
@@ -171,6 +170,7 @@ class SaslSession:
         if connection.state is not None:
             connection.state.principal = principal
             connection.state.is_by_token = outcome.is_token
+            connection.state.is_unproven = False
         self._proved_ms = self._ports.clock.monotonic_ms()
         if not self.session_ms:
             connection.guard = None  # nothing is left to be asked

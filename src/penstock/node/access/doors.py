@@ -25,6 +25,7 @@ from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.grpc.config import GrpcConfig
 from penstock.kafka.sasl.doors import certificate_door, sasl_door
 from penstock.kafka.sasl.session import SaslPorts
+from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
 from penstock.node.access.certificates import HTTP2, own_context, tls_context, tls_files
 from penstock.node.access.files import Watched
@@ -121,7 +122,8 @@ class NodeDoors:
             door = sasl_door(context, self._sasl(name, security))
         else:
             assert context is not None, "a listener without TLS and SASL has no door"
-            door = certificate_door(context, parse_rules(security.ssl_principal_mapping_rules))
+            rules = parse_rules(security.ssl_principal_mapping_rules)
+            door = certificate_door(context, rules, FailedLogins(self._scheduler))
         return door._replace(application=application)
 
     def _open_door(self, security: SecurityConfig) -> Door:
@@ -157,6 +159,7 @@ class NodeDoors:
             keys=lambda: watched.value,
             scheduler=self._scheduler,
             failed_ms=security.connection_failed_authentication_delay_ms,
+            failures=FailedLogins(self._scheduler),
         )
 
     def _context(self, name: str, security: SecurityConfig, application: str) -> TlsContext:
@@ -185,6 +188,7 @@ class NodeDoors:
             scheduler=self._scheduler,
             session_ms_max=security.connections_max_reauth_ms,
             failed_ms=security.connection_failed_authentication_delay_ms,
+            failures=FailedLogins(self._scheduler),
         )
 
     def _bearer(self, name: str, security: SecurityConfig) -> CheckToken | None:
