@@ -374,7 +374,8 @@ class Listener:
         if budget.is_starved:
             self._end_largest_parts()
         budget.peak = max(budget.peak, budget.used)
-        if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go():
+        have_gone = self._keeper.have_gone()
+        if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go() or have_gone:
             budget.peak = budget.used
             self._context.buffers.shrink()
             self.on_relief()

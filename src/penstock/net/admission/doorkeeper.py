@@ -17,6 +17,11 @@ from penstock.net.refusal_log import RefusalLog
 from penstock.net.stats import NetStats
 
 
+CONNECTIONS_GONE = 500
+"""Connections fewer than there were after which memory is worth giving back: OpenSSL has 20 KiB of
+each, which no budget counts."""
+
+
 class Doorkeeper:
     """See the module. `tick` is the second that the listener is in."""
 
@@ -30,6 +35,8 @@ class Doorkeeper:
     ) -> None:
         """`now` returns seconds of a clock that does not go back; `proved` is GivingWay's."""
         self.tick = 0
+        self._most_open = 0
+        """Most connections that there were since `have_gone` was last true."""
         self._stats = stats
         self._now = now
         self._log = RefusalLog()
@@ -102,6 +109,15 @@ class Doorkeeper:
             self._leaving.remove(client)
         else:
             self._admission.gone(client.listener_name, client.client_host)
+
+    def have_gone(self) -> bool:
+        """Whether many connections have gone since this was last true; asked once a second."""
+        count = self.open_count
+        self._most_open = max(self._most_open, count)
+        if self._most_open - count < CONNECTIONS_GONE:
+            return False
+        self._most_open = count
+        return True
 
     def sweep(self, tick: int) -> None:
         """Begin a second: end clients that have not proved who they are in time."""
