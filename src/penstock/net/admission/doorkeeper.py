@@ -16,7 +16,6 @@ from penstock.net.limits import NetLimits
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.stats import NetStats
 
-
 CONNECTIONS_GONE = 500
 """Connections fewer than there were after which memory is worth giving back: OpenSSL has 20 KiB of
 each, which no budget counts."""
@@ -119,11 +118,13 @@ class Doorkeeper:
         self._most_open = count
         return True
 
-    def sweep(self, tick: int) -> None:
-        """Begin a second: end clients that have not proved who they are in time."""
+    def sweep(self, tick: int, bytes_max: int) -> None:
+        """Begin a second: end clients that have not proved who they are in time, or that hold more
+        than `bytes_max` together.
+        """
         self.tick = tick
         self._admission.next_second()
-        counts = self.giving_way.sweep(tick)
+        counts = self.giving_way.sweep(tick, bytes_max)
         for listener in self._stats.open_at:
             self._stats.unproven_at[listener] = counts.get(listener, 0)
         self._log.tell_due(tick)
