@@ -1,8 +1,7 @@
 """`python -m benchmarks [NAME ...] [--quick]`: ask all questions, or those named."""
 
-import sys
-
 from harness.questions import ask
+from penstock.cli.ending import end_with
 
 QUESTIONS = (
     "footprint",
@@ -28,4 +27,4 @@ QUESTIONS = (
 
 
 if __name__ == "__main__":
-    sys.exit(ask("benchmarks", QUESTIONS, __doc__))
+    end_with(lambda: ask("benchmarks", QUESTIONS, __doc__))

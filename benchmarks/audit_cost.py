@@ -16,6 +16,7 @@ from typing import Any, cast
 from penstock.audit import compiled, counts
 from penstock.audit.fold import Fold
 from penstock.broker.api_stats import ApiStats, Measure
+from penstock.cli.ending import end_with
 from penstock.kafka import audited as kafka_audited
 from penstock.kafka.audited import audited, note_produced
 from penstock.kafka.context import Software
@@ -92,4 +93,4 @@ def _best(call: Callable[[], None], rounds: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 
+from penstock.cli.ending import end_with
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.parser import parse
 
@@ -58,4 +59,4 @@ def best(work: Callable[[], object], count: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.store import key_of, last_file
 from harness.results import show
+from penstock.cli.ending import end_with
 
 LOSS_MAX = 0.15
 """The share of a recorded ratio that may be lost."""
@@ -149,4 +150,4 @@ def _print(found: Sequence[Comparison], lost: Sequence[Comparison], file: Path) 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

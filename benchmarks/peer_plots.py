@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.peers.store import last_file
+from penstock.cli.ending import end_with
 
 PLOTS = Path(__file__).resolve().parent.parent / "docs" / "plots"
 AXES = {
@@ -130,4 +131,4 @@ def _draw(curve: Curve, file: Path, *, source: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

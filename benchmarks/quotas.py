@@ -12,7 +12,6 @@ node, so there is one.
 import argparse
 import itertools
 import re
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 from benchmarks.parts.topics import temporary_topic
 from harness.node import NodeProcess
 from harness.results import publish, show
+from penstock.cli.ending import end_with
 from penstock.client.cluster import Cluster
 from penstock.client.quotas import Quotas
 from penstock.client.settings import ClientSettings
@@ -229,4 +229,4 @@ def _until(end: float, step: Callable[[], Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 
 from benchmarks import RESULTS
 from benchmarks.__main__ import QUESTIONS
@@ -10,6 +9,7 @@ from benchmarks.peer_plots import PLOTS
 from benchmarks.peers.report import markdown
 from benchmarks.peers.store import last_file
 from harness.pages import DOCS, section, write_below
+from penstock.cli.ending import end_with
 
 COMMAND = "python -m benchmarks.report"
 
@@ -44,4 +44,4 @@ def _plots() -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

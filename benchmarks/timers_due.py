@@ -24,6 +24,7 @@ from urllib.request import urlopen
 from harness.node import NodeProcess
 from harness.ports import free_port
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.frame import encode_frame
@@ -123,4 +124,4 @@ def frames(later: dict[str, str], messages: int, body: bytes) -> Iterator[bytes]
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -1,8 +1,7 @@
 """`python -m demo [INPUT]`."""
 
-import sys
-
 from demo.main import main
+from penstock.cli.ending import end_with
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

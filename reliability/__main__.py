@@ -1,8 +1,7 @@
 """`python -m reliability [NAME ...] [--quick]`: ask all questions, or those named."""
 
-import sys
-
 from harness.questions import ask
+from penstock.cli.ending import end_with
 
 QUESTIONS = (
     "judge",
@@ -26,4 +25,4 @@ QUESTIONS = (
 
 
 if __name__ == "__main__":
-    sys.exit(ask("reliability", QUESTIONS, __doc__))
+    end_with(lambda: ask("reliability", QUESTIONS, __doc__))

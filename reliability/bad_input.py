@@ -11,8 +11,8 @@ Exit code 1 when a promise was broken; the frames that did it are printed as hex
 """
 
 import argparse
-import sys
 
+from penstock.cli.ending import end_with
 from reliability.attacks.attacks import names as attack_names
 from reliability.attacks.attacks import run_attacks
 from reliability.attacks.bad_input_flood import raise_priority
@@ -75,4 +75,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from harness.machine import commit, describe
 from harness.results import show
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from reliability.faults import chaos_totals, chaos_world
 from reliability.faults.chaos import Outcome, Plan, run_round
@@ -251,4 +252,4 @@ def _end(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -37,6 +37,7 @@ from harness.node import NodeProcess
 from harness.results import publish, show
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 
 SEGMENT = 2 << 20
@@ -335,4 +336,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -16,6 +16,7 @@ from harness.cluster import ClusterProcess
 from harness.failover import FailoverRun, Failovers, kill, start_again
 from harness.results import publish
 from harness.workload import Load, create_topic
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 
 GOAL = "median gap with {:,} partitions in a set within 1.2 times of that with {}"
@@ -75,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

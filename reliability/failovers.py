@@ -26,6 +26,7 @@ from harness.failover import (
 from harness.operators import transfer_all
 from harness.results import publish
 from harness.workload import Load
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 
@@ -99,4 +100,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -30,6 +30,7 @@ from harness.machine import commit as present_commit
 from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from reliability.clients.group_member import CLIENTS
 
@@ -316,4 +317,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

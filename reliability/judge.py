@@ -11,6 +11,7 @@ import random
 import time
 
 from harness.results import Row, publish
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from simulator.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
 
@@ -110,4 +111,4 @@ def _polls(sends: list[Send], has_everything: bool) -> list[Poll]:
 
 
 if __name__ == "__main__":
-    run()
+    end_with(run)

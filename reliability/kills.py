@@ -5,9 +5,9 @@ the node is killed and started again. Exit code 1 when a promise was broken.
 """
 
 import argparse
-import sys
 
 from harness.workload import Load
+from penstock.cli.ending import end_with
 from reliability.faults.faults import judge, kill_repeatedly
 
 
@@ -32,4 +32,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

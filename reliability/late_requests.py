@@ -15,7 +15,6 @@ Source: KIP-890; Jepsen's analyses of Bufstream 0.1.0 and Apache Kafka.
 import argparse
 import random
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -31,6 +30,7 @@ from harness.cluster import ClusterProcess
 from harness.end_offsets import ends_of
 from harness.results import publish
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from penstock.protocol.api_keys import ApiKey
 from reliability import RESULTS
 from reliability.clients.java_producer import JavaError, JavaMachine, JavaProducer
@@ -379,4 +379,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -10,6 +10,7 @@ import sys
 
 from harness.loop_disk import why_not
 from harness.workload import Load
+from penstock.cli.ending import end_with
 from reliability.faults.faults import cut_power_repeatedly, judge
 
 
@@ -43,4 +44,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

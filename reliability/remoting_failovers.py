@@ -10,7 +10,6 @@ acknowledged comes again, nothing is early, every transaction is decided once, o
 import asyncio
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from typing import Any
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.waiting import wait_until
+from penstock.cli.ending import end_with
 from reliability.kill_question import KillQuestion
 from simulator.clients.remoting.cast import TOPIC, RemotingCast
 from simulator.clients.world import ClientWorld
@@ -180,4 +180,4 @@ run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(KILLS.main(__doc__))
+    end_with(lambda: KILLS.main(__doc__))

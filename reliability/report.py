@@ -1,9 +1,9 @@
 """Writes the results in `reliability/results/` into docs/reliability.md, below its marker line."""
 
 import argparse
-import sys
 
 from harness.pages import DOCS, section, write_below
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from reliability.__main__ import QUESTIONS
 
@@ -25,4 +25,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

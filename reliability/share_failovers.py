@@ -10,7 +10,6 @@ rejected by then, or was handed out as often as the group allows. Order is not p
 
 import random
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.share_groups import configure_group
 from harness.waiting import wait_until
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from penstock.client.cluster import Cluster
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
@@ -220,4 +220,4 @@ run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(KILLS.main(__doc__))
+    end_with(lambda: KILLS.main(__doc__))

@@ -10,7 +10,6 @@ positions (moving.py): every second kill is that of the node that coordinates it
 
 import random
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,7 @@ from harness.end_offsets import end_of, ends_of
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.waiting import wait_until
 from harness.workload import create_topic
+from penstock.cli.ending import end_with
 from reliability.kill_question import KillQuestion
 from reliability.moving import (
     GROUP,
@@ -244,4 +244,4 @@ run = KILLS.run
 
 
 if __name__ == "__main__":
-    sys.exit(KILLS.main(__doc__))
+    end_with(lambda: KILLS.main(__doc__))

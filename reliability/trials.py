@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.loop_disk import why_not
 from harness.results import publish
+from penstock.cli.ending import end_with
 from reliability import RESULTS
 from reliability.faults import trials
 from reliability.faults.trials import Trial
@@ -85,4 +86,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

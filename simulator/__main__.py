@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
+from penstock.cli.ending import end_with
 from simulator.reach import floors
 from simulator.reach.table import by_room, lines
 from simulator.run.campaign import Campaign
@@ -187,4 +188,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

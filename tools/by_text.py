@@ -23,6 +23,8 @@ from pathlib import Path
 
 from tidy import Finding, Source, read_sources
 
+from penstock.cli.ending import end_with
+
 RULE = "an error's type or field decides, not its text"
 EXCEPTIONS = frozenset(
     {
@@ -140,4 +142,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

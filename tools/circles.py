@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tidy import Finding, Source, imported, name_of, read_sources
 
+from penstock.cli.ending import end_with
+
 
 def check_circles(sources: Sequence[Source]) -> Iterator[Finding]:
     """Find modules that import each other; one sentence for each circle."""
@@ -68,4 +70,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 from tidy import Finding, Source, read_sources
 
+from penstock.cli.ending import end_with
+
 PUBLIC_METHODS_MAX = 12
 
 EXCEPTIONS: Mapping[str, int] = {
@@ -162,4 +164,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

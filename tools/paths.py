@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from penstock.cli.ending import end_with
 from penstock.client.produce_request import encode_produce
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.protocol.api_keys import ApiKey
@@ -182,4 +183,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.ports import UP_PORTS, free_port
+from penstock.cli.ending import end_with
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES = b"one\ntwo\nthree\n"
@@ -107,4 +108,4 @@ def run(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

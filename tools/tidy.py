@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.cli.ending import end_with
+
 FUNCTION_LINES_MAX = 60
 FUNCTION_LINES_USUAL = {50: 6, 95: 25}
 """Lines that a function has at most, by percentile: from `def` on, without its docstring."""
@@ -494,4 +496,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

@@ -13,6 +13,7 @@ from types import TracebackType
 from confluent_kafka import Producer
 
 from harness.node import cpu_seconds
+from penstock.cli.ending import end_with
 
 
 class StubProcess:
@@ -59,4 +60,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    end_with(_serve)

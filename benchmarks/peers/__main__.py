@@ -24,6 +24,7 @@ from benchmarks.peers.rounds import ask_group
 from benchmarks.peers.rows import all_groups
 from benchmarks.peers.servers import settings_of
 from benchmarks.peers.store import Store, last_file, todays_file
+from penstock.cli.ending import end_with
 
 ROUNDS = 5
 FILES = 100_000
@@ -157,4 +158,4 @@ def _markdown() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -55,10 +55,11 @@ def exchange(connection: socket.socket, frames: list[bytes]) -> None:
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    taken = connection.recv(size, socket.MSG_WAITALL)
-    if len(taken) < size:
-        raise ConnectionResetError("closed by the node")
-    return taken
+    """Return so many bytes, also from behind TLS, where MSG_WAITALL is not taken."""
+    taken = bytearray()
+    while len(taken) < size:
+        taken += some(connection, size - len(taken))
+    return bytes(taken)
 
 
 def some(connection: socket.socket, size: int) -> bytes:

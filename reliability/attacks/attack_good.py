@@ -8,10 +8,11 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from harness.login import Login
 from harness.results import percentile
 from harness.workload import create_topic, read_all
 
@@ -30,9 +31,10 @@ class Answered(NamedTuple):
 class SteadyClient:
     """One thread that writes; what it measured is asked for by spans of time."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None:
         self.failures: list[str] = []
         self._bootstrap = bootstrap
+        self._login = login
         self._answered: list[Answered] = []
         self._acked: set[bytes] = set()
         self._is_stopping = threading.Event()
@@ -40,7 +42,7 @@ class SteadyClient:
 
     def start(self) -> None:
         """Make the topic and begin."""
-        create_topic(self._bootstrap, TOPIC, 1)
+        create_topic(self._bootstrap, TOPIC, 1, login=self._login)
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,13 +63,14 @@ class SteadyClient:
 
     def judge(self) -> list[str]:
         """Read everything back: what was acknowledged is there."""
-        polls = read_all(self._bootstrap, TOPIC, 1)
+        polls = read_all(self._bootstrap, TOPIC, 1, login=self._login)
         read = {str(value).encode() for poll in polls for _, value in poll.records}
         lost = len(self._acked - read)
         return self.failures[:5] + ([f"{lost} acknowledged records are lost"] if lost else [])
 
     def _run(self) -> None:
-        settings: dict[str, str | int | bool] = {
+        settings: dict[str, Any] = {
+            **({} if self._login is None else self._login.librdkafka()),
             "bootstrap.servers": self._bootstrap,
             "acks": "all",
             "enable.idempotence": True,

@@ -36,6 +36,7 @@ from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.sockets import raise_descriptor_limit
 from reliability import RESULTS
 from reliability.attacks.attack_askers import ASKED_STAYS, ASKED_TOPIC
+from reliability.attacks.attack_closed import CLOSED, ClosedNode
 from reliability.attacks.attack_frames import Aim
 from reliability.attacks.attack_good import TOPIC, SteadyClient
 from reliability.attacks.attack_kept import OWN_TOPIC, STAYS
@@ -105,7 +106,7 @@ class Steps(NamedTuple):
 
 ONE_API = Spans(quiet=8.0, attack=10.0)
 """There are dozens of these, each much like the next."""
-SHORT = (API, *PEERS, *BY_CODE)
+SHORT = (API, *PEERS, *BY_CODE, *CLOSED)
 MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY | ASKED_STAYS
 QUICK = Spans(quiet=4.0, attack=6.0, after=8.0, wide_partitions=200)
 
@@ -154,6 +155,10 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             with ClusterProcess(Path(directory), controllers=int(name.endswith(APART))) as cluster:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
+        if kind in CLOSED:
+            with ClosedNode(Path(directory), kind) as closed:
+                closed.prepare()
+                return _attacked(name, kind, [closed], None, spans)
         parts = ROCKETMQ_PORTS if kind in AT_ROCKETMQ else ()
         settings: dict[str, dict[str, object]] = {part: {"port": free_port()} for part in parts}
         settings["broker"] = {"client_metrics": True}
@@ -166,7 +171,10 @@ def _attacked(
 ) -> dict[str, Any]:
     bootstrap = cluster.bootstrap if cluster else nodes[0].bootstrap
     _prepare(kind, bootstrap, spans, len(nodes))
-    good = SteadyClient(bootstrap)
+    first, login = nodes[0], None
+    if isinstance(first, ClosedNode):
+        bootstrap, login = f"{LOOPBACK}:{first.login_port}", first.login
+    good = SteadyClient(bootstrap, login)
     good.start()
     time.sleep(spans.quiet / 2)  # connected, and the node's pools are warm
     epochs = _leader_epochs(cluster)
@@ -216,6 +224,8 @@ def _aim(
         apart = cluster.controllers.values()
         target = next(iter(apart), None) or cluster.nodes[cluster.leader_of(TOPIC)]
     kafka, metrics = (LOOPBACK, target.port), (LOOPBACK, target.metrics_port)
+    if isinstance(target, ClosedNode):
+        kafka = (LOOPBACK, target.login_port)
     settings = tomllib.loads(target.config.read_text("utf-8"))
     ports = {part: settings.get(part, {}).get("port", 0) for part in ROCKETMQ_PORTS}
     aim = Aim(

@@ -20,6 +20,8 @@ from aiokafka import ConsumerRebalanceListener as AioListener
 from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from penstock.cli.ending import end_with
+
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import KafkaError
@@ -189,4 +191,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.workload import Load, Workload
+from penstock.cli.ending import end_with
 from simulator.history import Poll, Send
 
 STOP_SECONDS = 150.0
@@ -63,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

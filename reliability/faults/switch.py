@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.ending import end_with
+
 TAP = "tap0"
 MTU = 9000
 HELD_FRAMES_MAX = 50_000
@@ -168,4 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -20,7 +20,7 @@ from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSes
 from penstock.net import failed_logins
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
-from penstock.net.receive import SAVED_BYTES_MAX
+from penstock.net.receive import SAVED_BYTES_MAX, UNPROVEN_PART
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.quotas.entities import entity_of
@@ -408,6 +408,28 @@ def test_who_has_begun_to_prove_it_anew_does_so_in_time_or_is_closed(tmp_path: P
         begin_anew()
         pass_seconds(AGAIN_SECONDS + 1)
         assert client.is_closed_by_node()
+
+
+def test_strangers_hold_a_part_of_the_memory_and_a_user_is_left_alone(tmp_path: Path) -> None:
+    """Their frames may have 576 KiB each: it was the whole budget, and others' fetches waited."""
+    settings = secured(tmp_path, "net.unfinished_bytes_max=8388608")
+    (tmp_path / "data").mkdir()
+    head = struct.pack(">ihhih", 500_000, AUTHENTICATE, 1, 1, -1)
+    with running_node(tmp_path / "data", *settings) as node, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(closing(node.connect())) for _ in range(30)]
+        user = clients.pop()
+        choose(user, "PLAIN")
+        prove(user)
+        user.send_bytes(struct.pack(">ihhih", 500_000, ApiKey.PRODUCE, 1, 1, -1) + bytes(60_000))
+        for client in clients:
+            client.send_bytes(head + bytes(60_000))
+        listener = node.node._listener
+        assert listener is not None
+        part, closed = 8_388_608 // UNPROVEN_PART, listener.stats.closed
+        assert node.until(lambda: closed[CloseKind.MEMORY] >= len(clients) - part // 60_000)
+        held = node.call(lambda: [one.received_bytes for one in listener.connections])
+        assert sum(held) <= part + 60_014 + SAVED_BYTES_MAX
+        assert principals(node).count("User:alice") == 1
 
 
 def test_who_guesses_without_end_does_not_fill_the_log(

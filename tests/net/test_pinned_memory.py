@@ -10,6 +10,7 @@ import pytest
 
 from harness.waiting import until
 from penstock.net import listener
+from penstock.net.admission import doorkeeper
 from penstock.net.answers.replies import ReplySlot
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
@@ -202,5 +203,40 @@ def test_a_normal_frame_does_not_wait_for_large_ones_that_never_end(
             good.send(wire[500 << 10 :])
             assert len(await good.answer()) == len(wire) - 4
             assert server.stats.connections == 2, "one is enough"
+
+    run(scenario(), loop)
+
+
+def test_memory_is_given_back_when_many_connections_have_gone(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorkeeper, "CONNECTIONS_GONE", 3)
+
+    async def scenario() -> None:
+        async with serving(echo, first_frame_seconds_max=0) as server:
+            relieved: list[int] = []
+            server.listener.on_relief = lambda: relieved.append(server.stats.connections)
+
+            async def gone(count: int) -> None:
+                before = server.stats.connections
+                for one in server.listener.connections[:count]:
+                    one.abort()
+                await until(lambda: server.stats.connections == before - count)
+                await server.sweep(2)
+
+            for _ in range(4):
+                await server.connect()
+            await until(lambda: server.stats.connections == 4)
+            await server.sweep(1)
+            await gone(2)
+            assert not relieved
+            await gone(1)
+            assert relieved == [1], "once"
+            for _ in range(3):
+                await server.connect()
+            await until(lambda: server.stats.connections == 4)
+            await server.sweep(1)
+            await gone(3)
+            assert relieved == [1, 1]
 
     run(scenario(), loop)

@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+from penstock.cli.ending import end_with
+
 from .catalogue import MUTANTS, chosen
 from .excuses import EXCUSES
 from .mutant import AnchorLost, Kind, Mutant
@@ -128,4 +130,4 @@ def _today() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

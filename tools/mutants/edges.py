@@ -30,6 +30,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from penstock.cli.ending import end_with
+
 from .children import WAITING_SECONDS, Answer, Children, NoTests, Test, children
 from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED
 from .mutant import SOURCE, Edit, Mutant
@@ -229,4 +231,4 @@ def _tell(chosen: list[tuple[str, Slip]], survivors: list[Kind]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with(lambda: main(sys.argv[1:]))

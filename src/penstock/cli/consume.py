@@ -6,10 +6,8 @@ raw     the values with nothing between them
 """
 
 import base64
-import io
 import itertools
 import json
-import select
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -20,6 +18,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
+from penstock.cli.ending import is_read
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, note
 from penstock.cli.records.group_moves import GroupMoves
 from penstock.cli.records.places import Place, PlaceKind, resolve
@@ -197,13 +196,7 @@ def end_with_reader() -> None:
 
     A write would say so too, but where a topic is quiet `--follow | head -1` waits for one.
     """
-    try:
-        descriptor = sys.stdout.fileno()
-    except io.UnsupportedOperation:
-        return
-    poll = select.poll()
-    poll.register(descriptor, 0)  # errors are told without being asked for
-    if any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
+    if not is_read():
         raise BrokenPipeError
 
 

@@ -44,6 +44,7 @@ from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.archive import commands as archive_commands
 from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
+from penstock.cli.ending import drop_output
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from penstock.cli.launch import http
 from penstock.cli.records import message
@@ -247,9 +248,9 @@ def _written_out(code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
     except OSError as error:
-        _drop_output()
+        drop_output()
         text = f"the output can not be written: {error.strerror}"
         return code or _fail(text, EXIT_FAILED)
     return code
@@ -257,10 +258,5 @@ def _written_out(code: int) -> int:
 
 def _reader_went_away() -> int:
     """End silently, as for `penstock consume | head`."""
-    _drop_output()
+    drop_output()
     return EXIT_OK
-
-
-def _drop_output() -> None:
-    """Let stdout, with what it still holds, go to the null device."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

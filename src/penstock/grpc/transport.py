@@ -104,6 +104,11 @@ class GrpcConnection(OtherConnection):
         """Whether the client has yet to prove who it is."""
         return self.guard is not None and not self.principal
 
+    @property
+    def received_bytes(self) -> int:
+        """What its core held when it was last looked at."""
+        return self._held
+
     # --- the transport's side ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

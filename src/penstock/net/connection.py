@@ -124,12 +124,12 @@ class Connection(AnsweringSide):
         self._unpin()
         context.room.forget(self)
         context.muted.forget(self)
-        self._head = self._tail = None
-        self._out = []
+        self._head, self._tail, self._out = None, None, []
         if self in context.connections:
             del context.connections[self]
             context.stats.connections -= 1
             context.on_gone(self)
+        self.guard = None  # each refers to the other: memory of both, and of TLS, would stay
 
     def eof_received(self) -> bool:
         """Close when the peer has sent its last byte, as Kafka does."""

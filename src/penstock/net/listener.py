@@ -30,7 +30,7 @@ from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
-from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
+from penstock.net.receive import SPARE_BYTES, UNPROVEN_PART, FrameBudget, ReceiveBuffers
 from penstock.net.shares import by_share
 from penstock.net.sockets import OpenSocket, descriptors_for_connections, host_of, open_socket
 from penstock.net.tls.doors import Door
@@ -362,7 +362,7 @@ class Listener:
     def sweep(self) -> None:
         """Count one second and close connections that exceed a time limit."""
         self._context.tick += 1
-        self._keeper.sweep(self._context.tick)
+        self._keeper.sweep(self._context.tick, self._budget.limit // UNPROVEN_PART)
         self._tls.sweep()
         budget = self._budget
         budget.count_elsewhere(self.pinned_elsewhere())
@@ -374,7 +374,8 @@ class Listener:
         if budget.is_starved:
             self._end_largest_parts()
         budget.peak = max(budget.peak, budget.used)
-        if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go():
+        have_gone = self._keeper.have_gone()
+        if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go() or have_gone:
             budget.peak = budget.used
             self._context.buffers.shrink()
             self.on_relief()

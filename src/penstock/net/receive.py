@@ -41,6 +41,10 @@ ELSEWHERE_PART = 2
 """What is pinned elsewhere counts up to half of the budget: however large groups are, connections
 have the other half."""
 
+UNPROVEN_PART = 8
+"""Clients that have not proved who they are may have this part of the budget, looked at once a
+second: fetches of others wait from three quarters of it on."""
+
 
 class FrameBudget:
     """Bytes that clients pin, and who waits for some of them to become free.

@@ -11,6 +11,7 @@ from penstock.net.limits import NetLimits
 
 LIMITS = NetLimits(unproven_max=4, unproven_per_address_max=2, protected_listener="OPS")
 KAFKA, OUT, OPS = "kafka", "OUT", "OPS"
+MUCH = 1 << 30
 
 
 @dataclass(eq=False)
@@ -22,6 +23,7 @@ class Client:
     is_unproven: bool = True
     in_flight: int = 0
     last_tick: int = 0
+    received_bytes: int = 0
     ended: CloseKind | None = None
 
     @property
@@ -89,7 +91,7 @@ def test_whoever_has_proved_who_it_is_does_not_give_way() -> None:
 def test_who_needs_no_proof_is_no_matter_of_these_bounds() -> None:
     world = World()
     world.arrive(*(Client(is_unproven=False) for _ in range(10)))
-    assert (world.gone(), world.giving_way.sweep(100)) == ([], {})
+    assert (world.gone(), world.giving_way.sweep(100, MUCH)) == ([], {})
 
 
 def test_the_bound_is_half_of_all_places_at_most_and_an_addresss_half_of_that() -> None:
@@ -115,9 +117,9 @@ def test_its_time_does_not_start_anew() -> None:
     client = Client()
     world.arrive(client, tick=5)
     world.giving_way.begun(client)
-    assert world.giving_way.sweep(15) == {KAFKA: 1}
+    assert world.giving_way.sweep(15, MUCH) == {KAFKA: 1}
     assert client.ended is None
-    assert world.giving_way.sweep(16) == {}
+    assert world.giving_way.sweep(16, MUCH) == {}
     assert client.ended is CloseKind.AUTHENTICATION
 
 
@@ -126,7 +128,7 @@ def test_who_has_proved_it_in_time_stays() -> None:
     client = Client()
     world.arrive(client)
     client.is_unproven = False
-    world.giving_way.sweep(1_000)
+    world.giving_way.sweep(1_000, MUCH)
     assert client.ended is None
 
 
@@ -191,7 +193,7 @@ def test_it_is_told_who_has_proved_who_it_is_once_each() -> None:
     world.arrive(*clients)
     clients[1].is_unproven = False
     for tick in range(2):
-        world.giving_way.sweep(tick)
+        world.giving_way.sweep(tick, MUCH)
     assert world.proved == [clients[1]]
 
 
@@ -203,7 +205,7 @@ def test_who_has_gone_is_counted_no_more() -> None:
         client.is_unproven = False
         world.giving_way.left(client)
     world.arrive(*(Client(f"10.0.1.{number}", OUT) for number in range(4)))
-    assert (world.gone(), world.giving_way.sweep(1)) == ([], {OUT: 4})
+    assert (world.gone(), world.giving_way.sweep(1, MUCH)) == ([], {OUT: 4})
 
 
 def test_a_slow_client_stays_beside_many_that_prove_it_in_the_same_second() -> None:
@@ -226,3 +228,18 @@ def test_those_at_the_protected_listener_who_prove_nothing_end_few_that_are_idle
         assert world.giving_way.make_room(RefuseKind.TOO_MANY, OPS)
         world.arrive(Client(listener_name=OPS))
     assert sum(world.open[at].listener_name == KAFKA for at in world.gone()) == PROTECTED_PLACES
+
+
+def test_those_that_hold_more_than_their_part_go_those_with_most_first() -> None:
+    world = World(NetLimits(protected_listener="OPS"))
+    sizes = (10, 40, 0, 30, 20)
+    clients = [Client(f"10.0.0.{at}", received_bytes=size) for at, size in enumerate(sizes)]
+    operator = Client("10.0.0.9", OPS, received_bytes=60)
+    known = Client("10.0.0.8", is_unproven=False, received_bytes=1_000)
+    world.arrive(*clients, operator, known)
+    assert world.giving_way.sweep(1, 100) == {KAFKA: 5, OPS: 1}
+    assert world.giving_way.sweep(1, 60) == {KAFKA: 4, OPS: 1}, "each table by itself"
+    assert [one.ended for one in clients] == [None, CloseKind.MEMORY, None, None, None]
+    assert world.giving_way.sweep(1, 29) == {KAFKA: 2}
+    assert clients[3].ended is clients[4].ended is operator.ended is CloseKind.MEMORY
+    assert (clients[0].ended, clients[2].ended, known.ended) == (None, None, None)

@@ -16,6 +16,10 @@ from penstock.net.limits import NetLimits
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.stats import NetStats
 
+CONNECTIONS_GONE = 500
+"""Connections fewer than there were after which memory is worth giving back: OpenSSL has 20 KiB of
+each, which no budget counts."""
+
 
 class Doorkeeper:
     """See the module. `tick` is the second that the listener is in."""
@@ -30,6 +34,8 @@ class Doorkeeper:
     ) -> None:
         """`now` returns seconds of a clock that does not go back; `proved` is GivingWay's."""
         self.tick = 0
+        self._most_open = 0
+        """Most connections that there were since `have_gone` was last true."""
         self._stats = stats
         self._now = now
         self._log = RefusalLog()
@@ -103,11 +109,22 @@ class Doorkeeper:
         else:
             self._admission.gone(client.listener_name, client.client_host)
 
-    def sweep(self, tick: int) -> None:
-        """Begin a second: end clients that have not proved who they are in time."""
+    def have_gone(self) -> bool:
+        """Whether many connections have gone since this was last true; asked once a second."""
+        count = self.open_count
+        self._most_open = max(self._most_open, count)
+        if self._most_open - count < CONNECTIONS_GONE:
+            return False
+        self._most_open = count
+        return True
+
+    def sweep(self, tick: int, bytes_max: int) -> None:
+        """Begin a second: end clients that have not proved who they are in time, or that hold more
+        than `bytes_max` together.
+        """
         self.tick = tick
         self._admission.next_second()
-        counts = self.giving_way.sweep(tick)
+        counts = self.giving_way.sweep(tick, bytes_max)
         for listener in self._stats.open_at:
             self._stats.unproven_at[listener] = counts.get(listener, 0)
         self._log.tell_due(tick)

@@ -1,6 +1,7 @@
 """Which connections are closed for new ones, and when.
 
     unproven beyond their bound, of an address or in all    its oldest unproven one
+    they hold more than their part of the memory            those of them that hold most
     a listener is full                                      the oldest unproven one of it
     the node is full                                        the oldest unproven one
     and the protected listener gets somebody                else the one idle longest elsewhere, or
@@ -134,14 +135,19 @@ class GivingWay:
             return True
         return self._end(own, own.oldest(), YieldKind.FULL)
 
-    def sweep(self, tick: int) -> dict[str, int]:
-        """End those who have taken too long; return the number of the others by listener."""
+    def sweep(self, tick: int, bytes_max: int) -> dict[str, int]:
+        """End those who have taken too long, or hold too much; return the number of the others by
+        listener.
+        """
         counts: dict[str, int] = {}
         for table in (self._others, self._of_protected):
             self._settle(table)
             for client in table.late(tick - self._seconds_max):
                 table.drop(client)
                 client.abort(CloseKind.AUTHENTICATION)
+            for client in table.largest(bytes_max):
+                table.drop(client)
+                client.abort(CloseKind.MEMORY)
             counts |= table.counts()
         return counts
 

@@ -34,6 +34,11 @@ class OtherConnection(asyncio.BufferedProtocol, ABC):
     def is_unproven(self) -> bool:
         """Whether its client has yet to prove who it is."""
 
+    @property
+    @abstractmethod
+    def received_bytes(self) -> int:
+        """Memory that it holds for what has not arrived whole, or is not taken."""
+
     @abstractmethod
     def abort(self, kind: CloseKind) -> None:
         """End it at once and count why."""

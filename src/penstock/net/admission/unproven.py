@@ -27,6 +27,10 @@ class Client(Protocol):
     def is_unproven(self) -> bool:
         """Whether it has a place, and its client has yet to prove who it is."""
 
+    @property
+    def received_bytes(self) -> int:
+        """Memory that it holds for what has not arrived whole."""
+
     def abort(self, kind: CloseKind) -> None:
         """End it at once and count why."""
 
@@ -96,6 +100,18 @@ class Unproven:
     def late(self, due_tick: int) -> list[Client]:
         """Return those who have connected before that tick."""
         return [one for one, entry in self._entries.items() if entry.came_tick < due_tick]
+
+    def largest(self, bytes_max: int) -> list[Client]:
+        """Return those without whom the others hold no more than that, which hold most."""
+        held = [(one.received_bytes, one) for one in self._entries]
+        above = sum(size for size, _ in held) - bytes_max
+        found: list[Client] = []
+        for size, client in sorted(held, key=lambda one: -one[0]) if above > 0 else ():
+            if above <= 0:
+                break
+            above -= size
+            found.append(client)
+        return found
 
     def counts(self) -> dict[str, int]:
         """Return how many there are, by listener."""

@@ -159,6 +159,11 @@ class TlsSide(asyncio.BufferedProtocol):
         return self._connection is None and not self._is_ended
 
     @property
+    def received_bytes(self) -> int:
+        """Memory for what OpenSSL has not got."""
+        return self._kept_memory
+
+    @property
     def has_begun(self) -> bool:
         """Whether its first record was answered."""
         return self._tls is not None
