@@ -1,12 +1,15 @@
 """Markers for thousands of partitions are asked for in turns, in questions of a bounded size."""
 
+from types import SimpleNamespace
 from typing import Any
 
+from penstock.base.ids import CoordinatorEpoch, ProducerEpoch, ProducerId
 from penstock.coordinator.calls.asking import Asks, Told
 from penstock.coordinator.calls.transactions import MarkersRequest
-from penstock.kafka.transactions.marking import ENTRIES_MAX, PARTITIONS_MAX
+from penstock.kafka.transactions.marking import ENTRIES_MAX, PARTITIONS_MAX, MarkerSender
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.messages import MarkerDuty
 from penstock.transactions.state import TransactionState
 from tests.kafka.transacting import add, begin, create
 from tests.live_node import LiveNode, RawClient
@@ -67,3 +70,32 @@ def test_no_question_is_larger_than_its_bounds(node: LiveNode, client: RawClient
     assert sum(sizes) >= PARTITIONS
     assert max(sizes) <= PARTITIONS_MAX
     assert max(map(len, entries)) <= ENTRIES_MAX
+
+
+def test_an_answer_to_an_earlier_mastership_is_none_to_the_next_one() -> None:
+    """The partition came back, and the same decision was found: it is told of itself alone."""
+    noted: list[MarkerDuty] = []
+    transactions = SimpleNamespace(markers_written=lambda duty, _: noted.append(duty))
+    broker: Any = SimpleNamespace(transactions=transactions)
+    calls: Any = None  # nothing is asked: the work is not begun
+    sender = MarkerSender(broker, calls, lambda _, work: work.close())
+    before, after = (
+        MarkerDuty(
+            transactional_id="x",
+            producer_id=ProducerId(1),
+            producer_epoch=ProducerEpoch(0),
+            coordinator_epoch=CoordinatorEpoch(7),
+            is_commit=True,
+            version=1,
+            number=1,
+            partitions=frozenset({("t", 0)}),
+        )
+        for _ in range(2)
+    )
+    sender.send(0, before)
+    sender.cancel(0)
+    sender.send(0, after)
+    sender._heard(before, [("t", 0)], [ErrorCode.NONE])
+    assert (sender.waiting, noted) == (1, [])
+    sender._heard(after, [("t", 0)], [ErrorCode.NONE])
+    assert (sender.waiting, noted) == (0, [after])

@@ -60,6 +60,18 @@ def test_accepting_again_waits_for_the_first_time_to_be_confirmed() -> None:
     assert again == [Answer(None, [Verdict.ALREADY])]
 
 
+def test_copies_are_asked_for_though_the_log_had_refused_what_was_given_up() -> None:
+    one = World(policy=SharePolicy(has_dead_letters=True)).load()
+    one.start()
+    handed = one.take(2)
+    one.journal.refuses = Unwritten.TOO_FEW_IN_STEP
+    one.say(Say.REJECT, handed)
+    assert one.letters.duties == []
+    one.journal.refuses = None
+    one.later(one.coordinator.config.retry_ms)
+    assert one.letters.duties == [(KEY, [(0, 2)])]
+
+
 def test_what_the_log_refuses_is_told_and_written_later_in_order() -> None:
     one = world()
     handed = one.take(2)

@@ -21,6 +21,15 @@ def world(policy: SharePolicy | None = None, **settings: Any) -> World:
     return made
 
 
+def test_what_came_back_is_not_handed_out_behind_what_is_visible() -> None:
+    """Its batch was not read, or is of a transaction that is open: a group reads committed now."""
+    one = world()
+    one.say(Say.RELEASE, one.take(10))
+    assert one.take(10, visible_end=4).runs == [(0, 4)]
+    assert one.take(10, visible_end=4).runs == ()
+    assert one.take(10, visible_end=10).runs == [(4, 10)]
+
+
 def test_two_members_get_different_records() -> None:
     one = world()
     assert offsets(one.take(3, "a").runs) == [0, 1, 2]

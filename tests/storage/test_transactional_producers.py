@@ -5,10 +5,18 @@ import sys
 import pytest
 
 from harness.log_world import make_batch
-from penstock.base.ids import CoordinatorEpoch, Offset, Position, ProducerId
+from penstock.base.ids import (
+    CoordinatorEpoch,
+    Offset,
+    Position,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+)
 from penstock.record.batch import read_header
-from penstock.record.marker import Marker, build_marker, read_marker
+from penstock.record.marker import NOTHING_OPEN, Marker, build_marker, read_marker
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import NO_SEQUENCE, ProducerStates, ProducerTable
 from penstock.storage.index.transactions import LogTransactions
 
@@ -44,6 +52,14 @@ def test_a_marker_of_the_same_epoch_leaves_the_sequence_as_it_is(table):
     with pytest.raises(OutOfOrderSequence):
         table.check(header(2))
     assert table.known(7).last_sequence == 0
+
+
+def test_the_coordinator_of_the_last_marker_is_known_after_a_batch_of_a_newer_epoch(table):
+    table.record(header(0), 0)
+    table.record_marker(marker(0), 4)
+    table.record(header(0, epoch=1), 5)
+    assert table.known(7).epoch == 1
+    assert table.known(7).coordinator_epoch == 4
 
 
 def test_a_marker_with_a_newer_epoch_begins_with_sequence_0_and_fences_the_old_one(table):
@@ -142,3 +158,52 @@ def test_a_copy_has_what_was_undecided_when_it_was_made():
     transactions.begin(1, 77, 10, 1_000)
     assert transactions.of(2).first_unstable(50) is None
     assert copy.all() == before != transactions.all()
+
+
+def begun(*, first_ends):
+    """Of two transactions, 5 began before 10; one of them is over at 200, the other is open."""
+    transactions = LogTransactions()
+    transactions.begin(1, ProducerId(1), Offset(5), Position(50))
+    transactions.begin(1, ProducerId(2), Offset(10), Position(100))
+    transactions.end(1, ProducerId(1 if first_ends else 2), Position(200))
+    return transactions.of(1)
+
+
+def first_unstable(transactions, confirmed):
+    found = transactions.first_unstable(Position(confirmed))
+    return None if found is None else found.offset
+
+
+def test_a_transaction_that_is_open_counts_before_one_that_began_later_and_is_not_confirmed():
+    transactions = begun(first_ends=False)
+    assert first_unstable(transactions, 150) == 5
+    transactions.end(ProducerId(1), Position(300))
+    assert [first_unstable(transactions, at) for at in (150, 250, 299)] == [5, 5, 5]
+    assert first_unstable(transactions, 300) is None
+
+
+def test_one_that_is_not_confirmed_counts_before_a_transaction_that_began_later_and_is_open():
+    transactions = begun(first_ends=True)
+    assert [first_unstable(transactions, at) for at in (150, 199)] == [5, 5]
+    assert first_unstable(transactions, 200) == 10
+
+
+@pytest.mark.parametrize(
+    ("is_commit", "first", "found"),
+    [(False, 5, [(7, 5, 19)]), (False, NOTHING_OPEN, []), (True, 5, [])],
+)
+def test_a_marker_tells_of_what_began_before_all_that_is_read(states, is_commit, first, found):
+    """As when a log is read again whose first segments, and last snapshot, are gone."""
+    log = PartitionLog(TopicPartition(TopicId(b"t" * 16), 0), 1, states)
+    log.log_end_offset = Offset(20)
+    batch = memoryview(
+        build_marker(
+            Marker(is_commit, CoordinatorEpoch(1), Offset(first)),
+            producer_id=7,
+            producer_epoch=0,
+            timestamp_ms=5,
+        )
+    )
+    log.add_transactional(read_header(batch), Offset(19), Position(900), batch)
+    ids, firsts, lasts, _ = log.aborted.columns
+    assert [*zip(ids, firsts, lasts, strict=True)] == found

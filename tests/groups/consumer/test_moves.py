@@ -106,6 +106,14 @@ def test_a_group_is_stable_while_a_static_member_is_away() -> None:
     assert club.described().state == "Stable"
 
 
+def test_a_member_may_ask_for_another_assignor_later() -> None:
+    club = new_club()
+    member = Consumer(club, "a", "t", assignor="uniform").beat()
+    assert chosen_assignor(club.group()) == "uniform"
+    assert only(club.beat_as("a", member.epoch, assignor="range")).error is OK
+    assert chosen_assignor(club.group()) == "range"
+
+
 @pytest.mark.parametrize("order", [("uniform", "range"), ("range", "uniform")])
 def test_of_assignors_that_equally_many_ask_for_the_first_by_name_is_used(
     order: tuple[str, str],
