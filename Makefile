@@ -89,7 +89,7 @@ dist-check: dist ## install and use both in clean environments, with and without
 fresh: ## demo and unit tests on an empty Debian, as root; SUITE=trixie for another
 	tools/fresh_machine.sh $(or $(SUITE),bookworm)
 
-compat: setup java ## tests with other Kafka clients; skipped with a reason if Maven, Java, npm or Go is missing
+compat: setup java ## tests with other Kafka clients; skipped with a reason if Maven, Java, npm, Go or Cargo is missing
 	$(PYTEST) -m compat --timeout 300
 
 suites: setup ## the clients' own tests, fetched and run against real nodes; CLIENT=franz-go for one

@@ -3,7 +3,7 @@
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,20 @@ def client(home: Path, *words: object, source: Path = SOURCE) -> list[dict[str, 
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    return _told(done.stdout)
+    return told_by(done.stdout)
 
 
 class RunningClient:
-    """The stock client while it runs; what it tells is in a file meanwhile."""
+    """A stock client while it runs; what it tells is in a file meanwhile."""
 
-    def __init__(self, home: Path, *words: object, source: Path = SOURCE) -> None:
+    def __init__(
+        self, home: Path, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
         self._out = home / "told"
         self._errors = home / "errors"
         with self._out.open("w") as out, self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                _command(home, words, source), stdin=subprocess.PIPE, stdout=out, stderr=errors
+                command, stdin=subprocess.PIPE, stdout=out, stderr=errors, env=environment
             )
 
     def told(self) -> list[dict[str, Any]]:
@@ -69,11 +71,17 @@ class RunningClient:
 @contextmanager
 def running_client(home: Path, *words: object, source: Path = SOURCE) -> Iterator[RunningClient]:
     """The stock client for the length of a `with`."""
-    running = RunningClient(home, *words, source=source)
+    with running(RunningClient(home, _command(home, words, source))) as started:
+        yield started
+
+
+@contextmanager
+def running(started: RunningClient) -> Iterator[RunningClient]:
+    """Whatever becomes of it, it does not run behind the `with` block."""
     try:
-        yield running
+        yield started
     finally:
-        running.kill()
+        started.kill()
 
 
 def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
@@ -87,8 +95,9 @@ def _command(home: Path, words: tuple[object, ...], source: Path) -> list[str]:
 def told_in(path: Path) -> list[dict[str, Any]]:
     """Return what a client has told so far, whole lines."""
     text = path.read_text(encoding="utf-8")
-    return _told(text[: text.rfind("\n") + 1])
+    return told_by(text[: text.rfind("\n") + 1])
 
 
-def _told(text: str) -> list[dict[str, Any]]:
+def told_by(text: str) -> list[dict[str, Any]]:
+    """Return what a client has told in its lines."""
     return [json.loads(line[1:]) for line in text.splitlines() if line.startswith("@")]

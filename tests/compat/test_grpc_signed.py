@@ -1,4 +1,4 @@
-"""RocketMQ's stock gRPC clients of Java and Python with access keys, with TLS and without it."""
+"""RocketMQ's stock gRPC clients of Java, Python and Node with access keys, with TLS and without."""
 
 import os
 import subprocess
@@ -13,7 +13,8 @@ from harness.ports import free_port
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from tests.access.certificates import Authority
 from tests.compat.java_tools import jars_or_skip
-from tests.compat.rocketmq_client import CLIENT_SECONDS, _told
+from tests.compat.rocketmq_client import CLIENT_SECONDS, told_by
+from tests.compat.rocketmq_node import node_client
 from tests.live_node import running_node
 from tests.remoting.signing import SECRETS, keys_file
 
@@ -52,7 +53,7 @@ def served(
         "access.super_users=User:alice",
     )
     with running_node(data, *overrides) as node:
-        for topic in ("java", "python"):
+        for topic in ("java", "python", "node"):
             node.submit(CreateTopics(topics=(NewTopic(name=topic, partition_count=2),)))
         yield Served(f"127.0.0.1:{port}", request.param == "SASL_SSL", authority.file)
 
@@ -91,6 +92,23 @@ def by_python(served: Served, client: Client) -> list[dict[str, Any]]:
     return run([sys.executable, str(PYTHON), *words_of(served, client, "python")], environment)
 
 
+def by_node(served: Served, client: Client) -> list[dict[str, Any]]:
+    """It signs UTC, wherever it is."""
+    return node_client(
+        client.home,
+        "signed",
+        endpoints=served.address,
+        topic="node",
+        group="readers",
+        count=COUNT,
+        user=client.user,
+        secret=client.secret,
+        tls=served.has_tls if client.tls is None else client.tls,
+        authority=client.authority or served.authority,
+        isRefused=True,
+    )
+
+
 def words_of(served: Served, client: Client, topic: str) -> list[str]:
     has_tls = served.has_tls if client.tls is None else client.tls
     told = (client.user, client.secret, str(COUNT), str(has_tls).lower())
@@ -107,9 +125,11 @@ def run(words: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:
         env=os.environ | environment,
     )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    return _told(done.stdout)
+    return told_by(done.stdout)
 
 
+UNAVAILABLE = 14
+"""Of gRPC's own statuses."""
 UNAUTHORIZED, FORBIDDEN = "unauthorized", "forbidden"
 NO_ROUTE = "failed to fetch topic"
 """All that Python's client says, whatever it was told."""
@@ -123,7 +143,15 @@ def test_messages_are_sent_and_received_by_who_signs_wherever_he_is(
     served: Served, tmp_path: Path, runs: Runs, hours: int
 ) -> None:
     """Both clients sign local time, and say that it is UTC."""
-    told = runs(served, Client(tmp_path, hours_ahead=hours))
+    check_all_through(runs(served, Client(tmp_path, hours_ahead=hours)))
+
+
+def test_node_s_messages_are_sent_and_received_by_who_signs(served: Served, tmp_path: Path) -> None:
+    check_all_through(by_node(served, Client(tmp_path)))
+
+
+def check_all_through(told: list[dict[str, Any]]) -> None:
+    """All is sent, and received once."""
     assert [one["sent"] for one in told if "sent" in one] == list(range(COUNT)), told[-1]
     bodies = [one["body"] for one in told if "body" in one]
     assert sorted(bodies) == sorted(f"ü{number}" for number in range(COUNT))
@@ -149,6 +177,34 @@ def test_who_may_not_or_does_not_sign_is_refused(
 ) -> None:
     (told,) = runs(served, Client(tmp_path, **client))
     assert (JAVA_SAYS[why] if runs is by_java else NO_ROUTE) in told[FAILED[runs]]
+
+
+@pytest.mark.parametrize(
+    ("client", "kind", "code"),
+    [
+        ({"user": "bob", "secret": SECRETS["bob"]}, "ForbiddenException", 40300),
+        ({"secret": SECRETS["bob"]}, "UnauthorizedException", 40100),
+        ({"user": "mallory"}, "UnauthorizedException", 40100),
+        ({"user": "", "secret": ""}, "UnauthorizedException", 40100),
+    ],
+)
+def test_node_is_told_that_it_may_not_or_does_not_sign(
+    served: Served, tmp_path: Path, client: dict[str, Any], kind: str, code: int
+) -> None:
+    (told,) = by_node(served, Client(tmp_path, **client))
+    assert (told["kind"], told["code"]) == (kind, code)
+
+
+@pytest.mark.parametrize("way", ["without TLS", "of another authority"])
+def test_node_s_client_does_not_come_to_a_port_that_it_does_not_trust(
+    served: Served, tmp_path: Path, way: str
+) -> None:
+    if not served.has_tls:
+        pytest.skip("this port has no TLS")
+    plain = Client(tmp_path, tls=False)
+    strange = Client(tmp_path, authority=Authority(tmp_path / "other").file)
+    (told,) = by_node(served, plain if way == "without TLS" else strange)
+    assert (told["kind"], told["code"]) == ("Error", UNAVAILABLE)
 
 
 @BOTH

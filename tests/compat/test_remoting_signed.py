@@ -11,7 +11,7 @@ from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting.wire.codes import ResponseCode
 from tests.access.certificates import Authority
 from tests.compat.java_tools import jars_or_skip
-from tests.compat.rocketmq_client import CLIENT_SECONDS, _told
+from tests.compat.rocketmq_client import CLIENT_SECONDS, told_by
 from tests.remoting.served import running_remoting_node
 from tests.remoting.signing import SECRETS, keys_file
 
@@ -62,7 +62,7 @@ def run(
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    return _told(done.stdout)
+    return told_by(done.stdout)
 
 
 def test_messages_are_sent_and_consumed_by_who_signs(

@@ -1,6 +1,7 @@
 """ReceiveMessage, AckMessage and what else consumers ask: what a node answers."""
 
 import hashlib
+import time
 from typing import Any
 
 import pytest
@@ -117,9 +118,12 @@ def test_a_receive_waits_for_a_message_of_any_queue(node, one, caller, topic) ->
     stream = one.begin(topic)
     pops = desk_of(node).pops
     assert wait_until(lambda: pops.waiting == 1, UNTIL_SECONDS)
+    begun_ms = int(time.time() * 1_000)
     send(caller, topic, "late", queue=2)
-    kinds = [response.WhichOneof("content") for response in stream]
+    answer = list(stream)
+    kinds = [response.WhichOneof("content") for response in answer]
     assert kinds == ["status", "message", "delivery_timestamp"]
+    assert begun_ms <= answer[-1].delivery_timestamp.ToMilliseconds() <= time.time() * 1_000
     assert wait_until(lambda: pops.waiting == 0, UNTIL_SECONDS)
 
 

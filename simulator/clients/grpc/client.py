@@ -78,11 +78,18 @@ class GrpcClient:
         return self.random.choice(await self.route(topic))
 
     async def led_at(self, topic: str, partition: int) -> str:
-        """Return where who leads a partition is reached. Raises LinkFailed."""
-        for one in await self.route(topic):
+        """Return where who leads a partition is reached, or may be. Raises LinkFailed.
+
+        The first queue of each node has the number 0. They are told in order, so one without its
+        own number is where it is counted, unless some before it are led by nobody.
+        """
+        queues = await self.route(topic)
+        for one in queues:
             if one.queue_id == partition:
                 return one.address
-        raise LinkFailed(f"nobody leads {partition} of {topic}")
+        if partition < len(queues) and not queues[partition].queue_id:
+            return queues[partition].address
+        raise LinkFailed(f"nobody is known to lead {partition} of {topic}")
 
     def any_address(self) -> str:
         """Return where some node is reached."""

@@ -1,8 +1,14 @@
 """Queues of a topic, as gRPC clients know them.
 
-A queue is a partition, of the same number, and its broker is the node that leads it: what clients
-send goes to the address of a queue. To them a master has the id 0. What nobody leads, or what is
-led by a node that they do not reach, is left out.
+A queue is a partition, and its broker is the node that leads it: what clients send goes to the
+address of a queue. To them a master has the id 0. What nobody leads, or what is led by a node that
+they do not reach, is left out.
+
+    the first queue of each node    0: which of its partitions is the node's choice
+    any other                       the number of its partition
+
+Each of RocketMQ's brokers has a queue 0, and Node's client (1.0.8) sends to and receives from no
+other, since it takes the number of a queue for the id of its broker.
 
 Source: apache.rocketmq.v2 `MessageQueue`. Queues of a topic differ in their number alone where one
 node leads them, so the rest is encoded once for each node: a topic may have 10,000.
@@ -62,12 +68,13 @@ def encoded_queues(
     for partition, leader in enumerate(leaders):
         if leader is None:
             continue
-        if leader not in rest_of:
+        is_first = leader not in rest_of
+        if is_first:
             rest_of[leader] = _rest(topic, leader, endpoints(leader), accepted)
         rest = rest_of[leader]
         if rest is not None:
             queue = bytearray()
-            if partition:
+            if not is_first:
                 add_varint(queue, _ID_TAG)
                 add_varint(queue, partition)
             add_field(out, _QUEUES_FIELD, rest + queue)
