@@ -23,6 +23,8 @@ QUESTIONS = (
     "peers",
     "storage_append",
     "compaction",
+    "beside_cleaning",
+    "amplification",
     "spark_read_land",
 )
 
