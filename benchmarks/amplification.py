@@ -80,7 +80,7 @@ def measured(case: Case, part_bytes: int) -> dict[str, object]:
     }
     with temporary_node(merged(FSYNC, UNBOUND, {"log": log})) as node:
         create_topic(node.bootstrap, TOPIC, 1, dict(case.configs))
-        whole = NodeProgress(node.metrics_port)
+        whole = NodeProgress(node)
         before = io_bytes(processes_of(node), "write_bytes")
         records = 0
         for _ in range(PARTS):
@@ -106,7 +106,7 @@ def _write_part(case: Case, node: NodeProcess, part_bytes: int, first: int) -> i
     """
     moved_bytes = part_bytes - 2 * SEGMENT_BYTES  # the open file, and what is left of a closed one
     dirty_bytes = part_bytes + SEGMENT_BYTES
-    progress = NodeProgress(node.metrics_port, moved_bytes=moved_bytes, dirty_bytes_max=dirty_bytes)
+    progress = NodeProgress(node, moved_bytes=moved_bytes, dirty_bytes_max=dirty_bytes)
     keys = part_bytes // VALUE_BYTES
     how = (1, VALUE_BYTES, BATCH_BYTES, "none", "all", part_bytes, WAIT_SECONDS, keys, first)
     told = librdkafka("produce", node.bootstrap, TOPIC, *how)

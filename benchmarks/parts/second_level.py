@@ -25,8 +25,8 @@ COMPACTED: Mapping[str, str] = {
     "min.cleanable.dirty.ratio": "0.01",
 }
 """What a topic is told when its cleaning may begin."""
-LOOK_SECONDS: Final = 0.25
-"""A look costs the node some milliseconds."""
+LOOK_SECONDS: Final = 1.0
+"""A look costs the node some milliseconds. When a part was done is told by a file."""
 STILL_SECONDS: Final = 3.0
 """What was moved a moment ago is seen as dirty a second later at most."""
 PAGE_SECONDS: Final = 60.0
@@ -45,6 +45,10 @@ class Progress(Protocol):
     @property
     def is_done(self) -> bool:
         """Whether there was nothing left to do when it was last looked at."""
+
+    @property
+    def done_at(self) -> float:
+        """When the last part was done, by the clock of files, as `time.time` tells it."""
 
 
 def wait_clean(progress: Progress, *, seconds: float, on_change: Callable[[], None]) -> None:
@@ -67,16 +71,17 @@ class NodeProgress:
     """What a node has moved and cleaned since this was made."""
 
     def __init__(
-        self, metrics_port: int, *, moved_bytes: float = 1, dirty_bytes_max: float = 0
+        self, node: NodeProcess, *, moved_bytes: float = 1, dirty_bytes_max: float = 0
     ) -> None:
         """It is done when so many bytes of records were moved, and no more of these are dirty.
 
         A partition whose dirty ratio is not reached yet has some.
         """
-        self._port = metrics_port
+        self._port = node.metrics_port
+        self._data = node.data
         self._wanted = moved_bytes
         self._dirty_bytes_max = dirty_bytes_max
-        self._before = self._present = metrics_of(metrics_port)
+        self._before = self._present = metrics_of(self._port)
 
     def look(self) -> float:
         """See Progress."""
@@ -92,6 +97,12 @@ class NodeProgress:
         has_moved = not self._present["penstock_second_level_backlog_bytes"]
         is_clean = self._present["penstock_cleaner_dirty_bytes"] <= self._dirty_bytes_max
         return has_moved and is_clean and self._moved_bytes >= self._wanted
+
+    @property
+    def done_at(self) -> float:
+        """See Progress. A manifest is replaced when a file was taken over."""
+        manifests = self._data.glob("set-*/second/manifest")
+        return max((file.stat().st_mtime for file in manifests), default=0.0)
 
     @property
     def _moved_bytes(self) -> float:

@@ -73,6 +73,11 @@ class KafkaProgress:
         """See Progress."""
         return self._cleaned >= self.end_offset
 
+    @property
+    def done_at(self) -> float:
+        """See Progress. The checkpoint is written when a log was cleaned."""
+        return self._checkpoint.stat().st_mtime
+
 
 def cleaned_offset(checkpoint: str, topic: str) -> int:
     """Return up to where partition 0 of a topic was cleaned (exclusive), 0 if it was not.

@@ -74,7 +74,7 @@ def _cleaned(server: Server, total: int, codec: str) -> dict[str, float]:
         records = load.produce_keyed(bootstrap, topic, how)
         load.produce(bootstrap, behind, (1, VALUE_BYTES, 262_144, "none", FILLER_BYTES))
         progress, end_offset = server.cleaning_of(topic, records)
-        begun, cpu = time.perf_counter(), server.cpu_seconds()
+        begun, cpu = time.time(), server.cpu_seconds()
         ended, used = _until_clean(server, topic, progress)
         check_clean(read_keys(bootstrap, topic), records, keys, end_offset)
     gigabytes = end_offset * VALUE_BYTES / 1e9
@@ -82,14 +82,15 @@ def _cleaned(server: Server, total: int, codec: str) -> dict[str, float]:
 
 
 def _until_clean(server: Server, topic: str, progress: Progress) -> tuple[float, float]:
-    """Let the cleaner begin; return when it did the last part, and the server's CPU seconds then.
+    """Let the cleaner begin; return when it did the last part, and the server's CPU seconds then,
+    up to a second of its idling included.
 
     Raises LoadFailed.
     """
     last: list[tuple[float, float]] = []
 
     def note() -> None:
-        last[:] = [(time.perf_counter(), server.cpu_seconds())]
+        last[:] = [(progress.done_at, server.cpu_seconds())]
 
     server.load.alter(server.bootstrap, topic, COMPACTED)
     try:

@@ -237,7 +237,7 @@ class PenstockServer(Server):
         return [*running, *(child for pid in running for child in children_of(pid))]
 
     def cleaning_of(self, topic: str, records: int) -> tuple[Progress, int]:
-        return NodeProgress(self.nodes[0].metrics_port), records
+        return NodeProgress(self.nodes[0]), records
 
     def kill_leader(self, topic: str) -> None:
         if self.cluster is None:
