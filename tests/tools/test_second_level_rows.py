@@ -107,6 +107,8 @@ class Told:
 
     def __init__(self, *looks: float) -> None:
         self.left = list(looks)
+        self.present = 0.0
+        self.done_at = 0.0
 
     @property
     def is_done(self) -> bool:
