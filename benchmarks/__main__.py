@@ -22,6 +22,8 @@ QUESTIONS = (
     "peers",
     "storage_append",
     "compaction",
+    "beside_cleaning",
+    "amplification",
     "spark_read_land",
 )
 

@@ -17,7 +17,7 @@ from benchmarks import RESULTS
 from harness.results import publish
 from penstock.compaction.clean import CleaningPass, CleaningRules
 from penstock.compaction.fill import Dirty, fill_key_map
-from penstock.compaction.key_map import KeyMap, PythonKeyMap, new_key_map, slots_in
+from penstock.compaction.key_map import KeyMap, PythonKeyMap, new_key_map, slots_for, slots_in
 from penstock.compaction.transactions import PassTransactions
 from penstock.extents.layout import Aborted
 from penstock.record.batch import read_header
@@ -79,7 +79,8 @@ def _cleaning(codec: int, left: str, count: int, make: _Make) -> dict[str, objec
     batches = _partition(codec, left, count)
     size = sum(len(batch) for batch in batches)
     dirty_from = count // 2 if left == "all" else 0
-    key_map, transactions = make(slots_in(MAP_BYTES), os.urandom(16)), PassTransactions(Aborted())
+    slots = slots_for(count - dirty_from, MAP_BYTES)
+    key_map, transactions = make(slots, os.urandom(16)), PassTransactions(Aborted())
     begun = time.process_time()
     end = fill_key_map(key_map, batches, Dirty(dirty_from, count), transactions)
     filled = time.process_time()

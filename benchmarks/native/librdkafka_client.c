@@ -1,13 +1,15 @@
 /* A client on librdkafka, to load a broker with as little client CPU as the library allows.
  *
- *   produce BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES BATCH_BYTES CODEC ACKS TOTAL_BYTES [SECONDS]
+ *   produce BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES BATCH_BYTES CODEC ACKS TOTAL_BYTES
+ *           [SECONDS [KEYS FIRST]]
  *   consume BOOTSTRAP TOPIC PARTITIONS TOTAL_BYTES
  *   latency BOOTSTRAP TOPIC VALUE_BYTES PER_SECOND SECONDS ACKS
  *   transactions BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES RECORDS SECONDS
  *
  * Before these words any number of `-X NAME=VALUE` set what else the library is told, as its TLS.
  * Each prints one JSON object. With SECONDS what is acknowledged by then counts, and the rest is
- * abandoned. The library's functions are declared here, because the library that comes with
+ * abandoned. With KEYS records have one of so many keys, by their numbers from FIRST on (as
+ * benchmarks/parts/keys.py); the one that opens the connection counts. The library's functions are declared here, because the library that comes with
  * confluent-kafka has no headers; they are part of its stable interface.
  */
 #include <stddef.h>
@@ -104,7 +106,24 @@ static char *payload_pool(size_t value_bytes) {
     return pool;
 }
 
-static int produce(char **a, double seconds_max) {
+enum { KEY_BYTES = 16 };
+
+/* splitmix64 */
+static uint64_t mixed(uint64_t n) {
+    n = (n + 1) * 0x9E3779B97F4A7C15ull;
+    n = (n ^ n >> 30) * 0xBF58476D1CE4E5B9ull;
+    n = (n ^ n >> 27) * 0x94D049BB133111EBull;
+    return n ^ n >> 31;
+}
+
+/* Writes the key of record `number` and returns its length: none where there are no keys. */
+static size_t key_of(uint64_t number, uint64_t keys, char key[KEY_BYTES + 1]) {
+    if (!keys) return 0;
+    snprintf(key, KEY_BYTES + 1, "%016llu", (unsigned long long)(mixed(number) % keys));
+    return KEY_BYTES;
+}
+
+static int produce(char **a, double seconds_max, long keys, long first) {
     int partitions = atoi(a[2]);
     size_t value_bytes = atol(a[3]);
     long total = atol(a[7]) / (long)value_bytes;
@@ -121,13 +140,17 @@ static int produce(char **a, double seconds_max) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, a[1], NULL);
     char *pool = payload_pool(value_bytes);
     size_t at = 0;
-    rd_kafka_produce(topic, 0, 0, pool, value_bytes, NULL, 0, NULL); /* connect before timing */
+    char key[KEY_BYTES + 1];
+    size_t key_bytes = key_of(first, keys, key);
+    rd_kafka_produce(topic, 0, 0, pool, value_bytes, key, key_bytes, NULL); /* before timing */
     rd_kafka_flush(rk, 30000);
     double begun = now(), begun_cpu = cpu(), until = begun + seconds_max;
     int is_late = 0;
     for (long n = 0; n < total && !is_late; n++) {
         at = (at + value_bytes) % POOL;
-        while (rd_kafka_produce(topic, n % partitions, 0, pool + at, value_bytes, NULL, 0, NULL)) {
+        key_bytes = key_of(first + n + 1, keys, key);
+        while (rd_kafka_produce(topic, n % partitions, 0, pool + at, value_bytes, key, key_bytes,
+                                NULL)) {
             if (rd_kafka_last_error() != QUEUE_FULL) fail("produce refused");
             rd_kafka_poll(rk, 5);
             if ((is_late = now() > until)) break;
@@ -268,8 +291,10 @@ int main(int argc, char **argv) {
         if (setting_count == SETTINGS_MAX) fail("too many settings");
         settings[setting_count++] = argv[2];
     }
-    if (argc == 10 && !strcmp(argv[1], "produce")) return produce(argv + 2, 1e9);
-    if (argc == 11 && !strcmp(argv[1], "produce")) return produce(argv + 2, atof(argv[10]));
+    if (argc == 10 && !strcmp(argv[1], "produce")) return produce(argv + 2, 1e9, 0, 0);
+    if (argc == 11 && !strcmp(argv[1], "produce")) return produce(argv + 2, atof(argv[10]), 0, 0);
+    if (argc == 13 && !strcmp(argv[1], "produce"))
+        return produce(argv + 2, atof(argv[10]), atol(argv[11]), atol(argv[12]));
     if (argc == 6 && !strcmp(argv[1], "consume")) return consume(argv + 2);
     if (argc == 8 && !strcmp(argv[1], "latency")) return latency(argv + 2);
     if (argc == 8 && !strcmp(argv[1], "transactions")) return transactions(argv + 2);

@@ -26,6 +26,8 @@ from harness.ports import free_port
 
 PROJECT = "kafka-tools"
 """Of tests/compat/java: which version of Kafka."""
+TIERED_PROJECT = "kafka-tiered"
+"""The same with its LocalTieredStorage, which is in test jars."""
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 120.0
 SHARE_FEATURE = "share.version=1"
@@ -54,7 +56,14 @@ SETTINGS: Mapping[str, str] = {
     "log.segment.delete.delay.ms": "1000 instead of 60000: deleted topics would fill the disk",
     "group.initial.rebalance.delay.ms": "0: nothing here waits for members",
     "ssl.keystore": "rows of TLS: a PEM file with a P-256 key, beside the plain listener",
-    "threads, buffers, segments": "defaults",
+    "log.cleaner.*": "defaults: one thread, no bound of its rate, 128 MiB for keys",
+    "log.cleaner.backoff.ms": "1000 instead of 15000 in rows clean-*: ours looks every second",
+    "min.cleanable.dirty.ratio": "0.01 in rows clean-*, on both sides",
+    "log.segment.bytes": "16 MiB in rows clean-* and tier-*, as ours",
+    "remote.log.storage.manager.class.name": "rows tier-*: LocalTieredStorage of Kafka's test jars",
+    "remote.log.manager.task.interval.ms, log.retention.check.interval.ms": "1000 in rows tier-*: "
+    "so that copies are soon there, and local ones gone",
+    "threads, buffers, segments": "defaults elsewhere",
     "JVM": "kafka-server-start's own options; heap a sixth of the memory, a twelfth each for three",
 }
 

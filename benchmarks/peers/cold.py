@@ -1,4 +1,4 @@
-"""Puts files out of the page cache, and counts what is read from the disk afterwards.
+"""Puts files out of the page cache.
 
 A file that a running process has mapped stays, so this is done while its server is down.
 """
@@ -28,13 +28,3 @@ def _forget_file(file: Path) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)
-
-
-def disk_bytes_read(pids: Iterable[int]) -> int:
-    """Return what the kernel fetched from disks for these processes so far."""
-    total = 0
-    for pid in pids:
-        for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines():
-            name, _, value = line.partition(": ")
-            total += int(value) if name == "read_bytes" else 0
-    return total

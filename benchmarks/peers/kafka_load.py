@@ -12,10 +12,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.parts.broker import Broker
@@ -30,6 +31,10 @@ PARTITIONS_PER_TOPIC = 1_000
 """More are spread over several topics: Kafka refuses to create 10,000 at once."""
 FIRST_RECORD_SECONDS = 120.0
 SMALL_VALUE_BYTES = 100
+KEYED_SECONDS = 240.0
+"""Longer than any server takes: a part of the keys would be a load of another kind."""
+Configs = Mapping[str, str]
+NO_CONFIGS: Configs = MappingProxyType({})
 
 _numbers = itertools.count()
 
@@ -45,11 +50,13 @@ class KafkaLoad:
         self.acks = acks
         self._client = client
 
-    def create(self, bootstrap: str, name: str, partitions: int) -> None:
+    def create(
+        self, bootstrap: str, name: str, partitions: int, configs: Configs = NO_CONFIGS
+    ) -> None:
         """Create a topic; returns when every partition has a leader. Raises CanNotRun."""
         admin = self._admin(bootstrap)
         try:
-            topic = NewTopic(name, partitions, -1)
+            topic = NewTopic(name, partitions, -1, config=dict(configs))
             made = admin.create_topics([topic], operation_timeout=60, request_timeout=120)
             made[name].result(CREATE_SECONDS)
         except KafkaException as error:
@@ -85,11 +92,25 @@ class KafkaLoad:
             partitions -= count
         return topics
 
+    def alter(self, bootstrap: str, name: str, configs: Configs) -> None:
+        """Change the configuration of a topic. Raises KafkaException."""
+        changes = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in configs.items()
+        ]
+        topic = ConfigResource(
+            ConfigResource.Type.TOPIC, name, set_config=None, incremental_configs=changes
+        )
+        admin = self._admin(bootstrap)  # held until the answer: it comes to nobody else
+        admin.incremental_alter_configs([topic])[topic].result(30)
+
     @contextlib.contextmanager
-    def topic(self, bootstrap: str, partitions: int = 1) -> Iterator[str]:
+    def topic(
+        self, bootstrap: str, partitions: int = 1, configs: Configs = NO_CONFIGS
+    ) -> Iterator[str]:
         """Yield a new topic that is deleted afterwards."""
         name = f"bench-{next(_numbers)}"
-        self.create(bootstrap, name, partitions)
+        self.create(bootstrap, name, partitions, configs)
         try:
             yield name
         finally:
@@ -108,6 +129,16 @@ class KafkaLoad:
         limit = (seconds_max,) if seconds_max else ()
         how = (*shape, self.acks, total, *limit)
         return librdkafka("produce", bootstrap, topic, *how, settings=self._client)
+
+    def produce_keyed(self, bootstrap: str, topic: str, how: Sequence[object]) -> int:
+        """Write to one partition, with keys (see parts/keys.py); returns how many records.
+
+        `how` is bytes a value, bytes a batch, codec, bytes in all, and how many keys there are.
+        """
+        *shape, total, keys = how
+        how = (1, *shape, self.acks, total, KEYED_SECONDS, keys, 0)
+        told = librdkafka("produce", bootstrap, topic, *how, settings=self._client)
+        return int(told["records"]) + 1  # the one that opens the connection is not counted
 
     def consume(self, bootstrap: str, topic: str, partitions: int, total: int) -> dict[str, Any]:
         """Read so many bytes from the beginning of every partition."""
@@ -220,10 +251,14 @@ class PenstockLoad(KafkaLoad):
 class StubLoad(KafkaLoad):
     """The mock broker has every topic that it is asked for, with four partitions."""
 
-    def create(self, bootstrap: str, name: str, partitions: int) -> None:
-        del bootstrap, name, partitions
+    def create(
+        self, bootstrap: str, name: str, partitions: int, configs: Configs = NO_CONFIGS
+    ) -> None:
+        del bootstrap, name, partitions, configs
 
     @contextlib.contextmanager
-    def topic(self, bootstrap: str, partitions: int = 1) -> Iterator[str]:
-        del bootstrap, partitions
+    def topic(
+        self, bootstrap: str, partitions: int = 1, configs: Configs = NO_CONFIGS
+    ) -> Iterator[str]:
+        del bootstrap, partitions, configs
         yield "stub"

@@ -30,6 +30,10 @@ class Spec:
     """Whether it has a listener with TLS beside the plain one."""
     has_messages: bool = False
     """Whether it listens to RocketMQ's clients of both protocols, remoting and gRPC."""
+    has_cleaner: bool = False
+    """Whether it cleans compacted topics, in small files and as fast as it can."""
+    has_store: bool = False
+    """Whether its topics may be in an object store, which is a directory."""
 
     @property
     def label(self) -> str:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
+from benchmarks.parts.processes import io_bytes
 from benchmarks.peers import cold
 from benchmarks.peers.failover import longest_silence
 from benchmarks.peers.model import Answer, CanNotRun, Scale
@@ -89,7 +90,7 @@ def consume(*, value: int = 1024, batch: int, partitions: int = 1) -> LoadProbe:
 
     def ask(server: Loaded, scale: Scale) -> Answer:
         with _filled(server, scale, (partitions, value, batch)) as (topic, written):
-            return _read(server, topic, partitions, written)
+            return read_from_start(server, topic, partitions, written)
 
     return ask
 
@@ -122,9 +123,9 @@ def consume_cold(*, value: int = 1024, batch: int) -> Probe:
             server.restart_cold()
             server.warm_up(scale)
             cold.forget(server.data)  # a start that looks through the log has read some of it
-            cold_before = cold.disk_bytes_read(server.pids())
-            answer = _read(server, topic, 1, written)
-            fetched = cold.disk_bytes_read(server.pids()) - cold_before
+            cold_before = io_bytes(server.pids(), "read_bytes")
+            answer = read_from_start(server, topic, 1, written)
+            fetched = io_bytes(server.pids(), "read_bytes") - cold_before
             return {**answer, "from_disk": fetched / written}
 
     return ask
@@ -139,7 +140,8 @@ def _filled(server: Loaded, scale: Scale, shape: tuple[int, int, int]) -> Iterat
         yield topic, int(written["bytes"])
 
 
-def _read(server: Loaded, topic: str, partitions: int, total: int) -> dict[str, float]:
+def read_from_start(server: Loaded, topic: str, partitions: int, total: int) -> dict[str, float]:
+    """Read so many bytes from the beginning; returns `MB/s` and CPU seconds per GB, of both."""
     before = server.cpu_seconds()
     client = server.load.consume(server.bootstrap, topic, partitions, total)
     return _speed(client, server.cpu_seconds() - before)

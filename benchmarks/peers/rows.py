@@ -6,7 +6,7 @@ is used for, small enough that both sides of a ratio are measured within a minut
 
 from collections.abc import Iterable, Mapping
 
-from benchmarks.peers import message_rows, probes, spark_rows, tls_rows
+from benchmarks.peers import message_rows, probes, second_level_rows, spark_rows, tls_rows
 from benchmarks.peers.model import FSYNC, PAGE_CACHE, Figure, Group, Question, Spec
 
 OURS = Spec(product="penstock")
@@ -466,5 +466,6 @@ def all_groups() -> tuple[Group, ...]:
         *_failover(),
         tls_rows.GROUP,
         *message_rows.groups(),
+        *second_level_rows.groups(),
         spark_rows.GROUP,
     )

@@ -15,18 +15,21 @@ from typing import Any
 
 from benchmarks.parts import kafka, native, rocketmq
 from benchmarks.parts.java_servers import heap_used_bytes, process_cpu_seconds
-from benchmarks.parts.nodes import ANY_LOAD
 from benchmarks.parts.nodes import FSYNC as NODE_FSYNC
 from benchmarks.parts.nodes import PAGE_CACHE as NODE_PAGE_CACHE
+from benchmarks.parts.nodes import merged
+from benchmarks.parts.processes import children_of
+from benchmarks.parts.second_level import NodeProgress, Progress
 from benchmarks.parts.stub import StubProcess
 from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
 from benchmarks.peers.over_tls import Loaded, OverTls, TlsFiles, penstock_listener
 from benchmarks.peers.rocket_load import RocketLoad
+from benchmarks.peers.second_level import KafkaProgress, kafka_lines, penstock_settings
 from harness.cluster import ClusterProcess
 from harness.failover import is_whole
-from harness.node import NodeProcess, private_bytes
+from harness.node import NodeProcess, SettingsOf, private_bytes
 from harness.ports import free_port
 from harness.waiting import wait_until
 
@@ -48,6 +51,10 @@ PENSTOCK_SETTINGS: Mapping[str, str] = {
     "log.segment_bytes": "default with one node, 32 MiB with three: nine logs on one disk",
     "security": "rows of TLS: a listener with a P-256 key beside the plain one",
     "remoting.port, grpc.port": "set in rows of messages alone",
+    "log.level0_bytes": "rows clean-*: 1 TiB, so that only what is cleaned is moved; tier-*: 0",
+    "log.housekeeper_bytes_per_second, housekeeper_sync_ms": "rows clean-*: 0, without a bound",
+    "log.segment_bytes in rows clean-*, tier-*": "16 MiB in both, as Kafka's",
+    "tier.url, look_ms": "rows tier-*: a directory; 200, so that copies are soon there",
     "three nodes": "a controller in each, replication factor 3, one replica set per node",
 }
 
@@ -113,6 +120,13 @@ class Server:
         """Kill the node that leads partition 0 of a topic; returns when it is gone."""
         raise CanNotRun(f"{self.spec.label} has no other node to take over")
 
+    def cleaning_of(self, topic: str, records: int) -> tuple[Progress, int]:
+        """Return how far partition 0 of a topic is clean, and up to which offset it can be.
+
+        It has so many records, and a filler was written behind it. Raises CanNotRun.
+        """
+        raise CanNotRun(f"{self.spec.label} cleans nothing here")
+
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its processes."""
         return sum(process_cpu_seconds(pid) for pid in self.pids())
@@ -161,11 +175,9 @@ class PenstockServer(Server):
         super().__init__(spec, PenstockLoad(acks="1" if spec.nodes == 1 else "all"))
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
         durability = NODE_FSYNC if spec.durable_in == FSYNC else NODE_PAGE_CACHE
-        names = {*ANY_LOAD, *durability}
-        settings: dict[str, dict[str, object]] = {
-            name: {**ANY_LOAD.get(name, {}), **durability.get(name, {})} for name in names
-        }
-        settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
+        many: SettingsOf = {"controller": {"partitions_per_broker_max": PARTITIONS_MAX}}
+        second_level = penstock_settings(spec, self._directory)
+        settings = dict(merged(durability, many, *second_level))
         self._tls: TlsFiles | None = None
         if spec.has_tls:
             self._tls, self._tls_port = TlsFiles(self._directory), free_port()
@@ -219,7 +231,13 @@ class PenstockServer(Server):
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def pids(self) -> list[int]:
-        return [node.pid for node in self.nodes if node.is_running]
+        running = [node.pid for node in self.nodes if node.is_running]
+        if not self.spec.has_cleaner and not self.spec.has_store:
+            return running
+        return [*running, *(child for pid in running for child in children_of(pid))]
+
+    def cleaning_of(self, topic: str, records: int) -> tuple[Progress, int]:
+        return NodeProgress(self.nodes[0]), records
 
     def kill_leader(self, topic: str) -> None:
         if self.cluster is None:
@@ -239,6 +257,8 @@ class KafkaServer(Server):
             nodes=spec.nodes,
             is_synced=spec.durable_in == FSYNC,
             certificate=self._tls.server if self._tls else None,
+            project=kafka_project(spec),
+            more=kafka_lines(spec, self._scratch),
         )
 
     @property
@@ -271,6 +291,11 @@ class KafkaServer(Server):
         if len(self._kafka.servers) == 1:
             super().kill_leader(topic)
         self._kafka.servers[self.load.leader_of(self.bootstrap, topic)].kill()
+
+    def cleaning_of(self, topic: str, records: int) -> tuple[Progress, int]:
+        progress = KafkaProgress(self.data[0], topic)
+        assert progress.end_offset <= records
+        return progress, progress.end_offset
 
 
 class RocketServer(Server):
@@ -370,10 +395,15 @@ _SERVERS: Mapping[str, Callable[[Spec], Server]] = {
 }
 
 
+def kafka_project(spec: Spec) -> str:
+    """Return which jars of Kafka's a server is made of."""
+    return kafka.TIERED_PROJECT if spec.has_store else kafka.PROJECT
+
+
 def why_not(spec: Spec) -> str | None:
     """Return why this server can not be run here, or None when it can."""
     if spec.product == "kafka":
-        return native.why_not() or kafka.why_not()
+        return native.why_not() or kafka.why_not(kafka_project(spec))
     if spec.product not in _SERVERS:
         return f"{spec.product} is no server that can be started here"
     if spec.product == "rocketmq":

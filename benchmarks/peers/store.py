@@ -50,8 +50,11 @@ class Store:
             self.settings = document.get("settings", {})
 
     def has(self, keys: Iterable[tuple[str, str]]) -> bool:
-        """Whether every one of these rows is there."""
-        return all(key in self.rows for key in keys)
+        """Whether every one of these rows is there, and shows a value of ours.
+
+        One that shows none is of a run in which it could not be measured: today it may.
+        """
+        return all(self.rows.get(key, {}).get("ours") is not None for key in keys)
 
     def add(self, rows: Iterable[Row], settings: Mapping[str, Any]) -> None:
         """Take the rows in, over older ones of the same key, and write the file."""

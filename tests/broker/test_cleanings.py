@@ -19,6 +19,7 @@ from penstock.housekeeper.metered import MeteredDisk
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.storage.config import LogConfig, Retention
+from penstock.storage.second_level import planning
 from penstock.storage.second_level.cleaning import NOTHING_CLEANED
 from penstock.storage.second_level.cleaning_plan import CleaningPlan, CleaningSettings
 from penstock.storage.second_level.planning import SplitPlan
@@ -304,3 +305,50 @@ def test_each_pass_has_a_salt_and_a_name_of_its_own(node: Node) -> None:
     node.work()
     jobs = [job for job, _ in node.asked if isinstance(job, CleanJob)]
     assert len({job.order.salt for job in jobs}) == len({job.unfinished for job in jobs}) == 2
+
+
+@pytest.fixture
+def moving(monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node whose files are made of one segment each, with several to be made of one partition."""
+    monkeypatch.setattr(planning, "SEGMENTS_MAX", 1)
+    made = Node()
+    made.append(KEY, 300)
+    made.retention()
+    return made
+
+
+def test_a_partition_is_cleaned_when_all_of_it_that_is_due_was_moved(moving: Node) -> None:
+    told = moving.work()
+    assert len(told) > 3
+    assert told == ["split"] * (len(told) - 1) + ["clean 0"]
+    assert moving.cleanings.dirty_bytes == 0
+
+
+def test_with_many_dirty_bytes_on_the_node_cleaning_waits_for_no_more(
+    moving: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanings, "DIRTY_BYTES_MAX", 1)
+    assert moving.work()[:2] == ["split", "clean 0"]
+
+
+def test_a_log_that_can_not_be_split_is_cleaned_as_far_as_it_was_moved(moving: Node) -> None:
+    moving.look()
+    moving.answer()
+    moving.look()
+    job = moving.answer(Failed("the disk is full"))
+    assert isinstance(job, SplitJob)
+    moving.look()
+    assert moving.last_job().order.topic_partition == KEY
+
+
+def test_a_partition_does_not_wait_for_what_is_to_be_moved_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "SEGMENTS_MAX", 1)
+    node = Node()
+    node.append(KEY, 60)
+    node.append(OTHER, 300, keys=60)
+    node.retention()
+    told = node.work()
+    assert "split" in told[told.index("clean 0") :]
+    assert told[-1] == "clean 1"

@@ -241,3 +241,39 @@ def test_a_busy_or_fenced_log_waits() -> None:
     member.log.writer.fenced = LogFenced("a sync failed")
     node.look()
     assert node.asked == []
+
+
+def test_the_next_job_begins_soon_after_one_and_not_before_it_is_known() -> None:
+    node = Node()
+    node.splits.go_on()
+    assert node.turns == [], "the first one is begun by a look"
+    node.look()
+    node.splits.go_on()
+    assert node.turns == [1], "one at a time"
+    node.asked[-1][3](node.make())
+    node.splits.go_on()
+    assert node.turns == [1], "its file is being taken over"
+    node.world.run()
+    node.splits.go_on()
+    assert node.turns == [1, 2]
+    node.answer()
+    for _ in range(3):
+        node.splits.go_on()
+    assert node.turns == [1, 2], "there is nothing more to do"
+
+
+def test_after_a_job_the_next_one_waits_for_what_retention_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "SEGMENTS_MAX", 1)
+    node = Node(1)
+    retain, asked = node.retain, list[Any]()
+    node.look()
+    monkeypatch.setattr(node.splits, "_apply_retention", asked.append)
+    node.answer()
+    node.splits.go_on()
+    assert (len(asked), node.turns) == (1, [1])
+    retain(node.members[ReplicaSetId(1)])
+    node.world.run()
+    node.splits.go_on()
+    assert node.turns == [1, 1]

@@ -9,6 +9,7 @@ from penstock.compaction.key_map import (
     gather,
     keys_in,
     new_key_map,
+    slots_for,
     slots_in,
 )
 from penstock.compaction.sifted import INT64_MAX, INT64_MIN
@@ -191,3 +192,10 @@ def test_records_under_another_base_read_as_before(one, chosen: list[Record], ea
             part(block, old.key),
             part(block, old.value),
         )
+
+
+def test_a_map_has_twice_as_many_slots_as_keys_and_never_more_than_its_memory_has() -> None:
+    assert slots_for(1_000, 1 << 20) == 2_000
+    assert slots_for(10**7, 128 << 20) == slots_in(128 << 20)
+    assert slots_for(0, 1 << 20) == slots_for(-5, 1 << 20) == slots_in(0)
+    assert all(keys_in(slots_for(keys, 1 << 20)) >= keys for keys in range(1, 1_000))

@@ -59,6 +59,15 @@ def keys_in(slots: int) -> int:
     return slots * _FILLED_NUMERATOR // _FILLED_DENOMINATOR
 
 
+def slots_for(keys: int, memory_bytes: int) -> int:
+    """Return how many slots a map for so many keys needs, within so much memory.
+
+    Half of them stay free, so that a search is short, and a small map stays in the processor's
+    cache: with 128 MiB for 260,000 keys a record takes more than twice as long.
+    """
+    return min(max(2 * keys, _SLOTS_MIN), slots_in(memory_bytes))
+
+
 class PythonKeyMap:
     """The Python twin of `CompiledKeyMap`."""
 

@@ -3,6 +3,7 @@
     every second: look at the next partitions ─► dirt of each ─► when all were seen: the dirtiest
       ─► a job for the housekeeper ─► its file is taken over in place of the partition's extents
     failed: told once, counted, set aside for longer each time; others go on
+    more of it is about to be moved: later, since one pass then reads what is clean once for all
 
 Every member of a set does it for itself, whatever its role: what is left differs among members, and
 the last value of each key does not. A partition of which nothing could be cleaned, since a
@@ -31,6 +32,9 @@ from penstock.storage.second_level.splitting import Splitting
 PARTITIONS_PER_LOOK = 500
 """Partitions whose dirt is summed up in one turn, at some 10 us for ten extents each."""
 SALT_BYTES = 16
+DIRTY_BYTES_MAX = 1 << 30
+"""Of all partitions together: with more, none waits for what else is to be moved of it. Where more
+comes than is moved, cleaning would never begin."""
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +118,8 @@ class Cleanings:
         """End of the extents of partitions of which nothing could be cleaned."""
         self._set_aside = SetAside()
         self._over: Callable[[], None] = _nobody
+        self.is_moved: Callable[[ReplicaSetMember], bool] = _moves_nothing
+        """Whether a file may be made of a log whose plan is known."""
         self.stats = CleaningStats()
 
     @property
@@ -173,10 +179,13 @@ class Cleanings:
         `new_name(directory)` is an unfinished file for a log. `over()` is called when its file was
         taken over or dropped.
         """
+        waits = self.dirty_bytes < DIRTY_BYTES_MAX
         candidates = [
             found.dirt
             for key, found in self._known.items()
-            if self._stuck.get(key) != found.end_offset and self._may_work(found)
+            if self._stuck.get(key) != found.end_offset
+            and self._may_work(found)
+            and not (waits and self._grows(key, found))
         ]
         now_ms = self._wall_ms()
         dirt = choose_dirtiest(
@@ -207,6 +216,12 @@ class Cleanings:
     def _may_work(self, found: _Found) -> bool:
         member = self._members.get(found.set_id)
         return member is not None and not (member.log.is_busy or member.log.is_fenced)
+
+    def _grows(self, key: TopicPartition, found: _Found) -> bool:
+        """Whether the next file has more of a partition."""
+        member = self._members[found.set_id]
+        plan = member.log.splitting.plan
+        return plan is not None and key in plan.wanted and self.is_moved(member)
 
     def _made(self, job: _Job, answer: Answer) -> None:
         assert not isinstance(answer, Made), "a file of another kind of job"
@@ -258,6 +273,11 @@ class Cleanings:
         level = logging.WARNING if failure.in_a_row == 1 else logging.DEBUG
         text = "%s can not be cleaned, and keeps old records: %s; it is tried again"
         log.log(level, text, self._topics.name_of(job.key), reason)
+
+
+def _moves_nothing(_: ReplicaSetMember) -> bool:
+    """Stands in where nobody makes files."""
+    return False
 
 
 def _nobody() -> None:

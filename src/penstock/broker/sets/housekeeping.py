@@ -100,6 +100,8 @@ class Housekeeping:
         # Timers may come before their time, by what a machine has stood still or a clock rounds.
         broker.stats.loop_delay.observe(max(0, broker.clock.monotonic_us() - self._due_us))
         self._tick_coordinators()
+        if self.splits is not None:
+            self.splits.go_on()
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
             self._space.look(broker.members)

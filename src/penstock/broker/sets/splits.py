@@ -2,6 +2,7 @@
 
     every second: the next log with a plan ─► a job for the housekeeper
       ─► its file is taken over ─► retention again: files that all partitions share go
+    soon after a job: the next one, if it is known
     failed: told once, counted, tried again after RETRY_MS, then later each time; others go on
 
 Cleanings (cleanings.py), where there are some, and shrinkings (shrinkings.py) take turns with it.
@@ -91,10 +92,14 @@ class Splits:
         self._splitter = splitter
         self._apply_retention = apply_retention
         self._token = token
+        if cleanings is not None:
+            cleanings.is_moved = self._may_work
         self._file_number = 0
         self._last = 0
         """The set whose turn was last."""
         self._is_at_work = False
+        self._may_go_on = False
+        """Whether a job was begun, and nothing was looked for since."""
         self.failing = FailingLogs(clock)
         """Logs whose last split failed."""
         self.stats = SplitStats()
@@ -113,18 +118,35 @@ class Splits:
         """Begin a job if there is one to do and none is under way; called about every second."""
         self.failing.keep(self._members)
         self.shrinkings.failing.keep(self._members)
-        for member in list(self._members.values()):
-            if member.log.splitting.is_outdated and not member.log.is_busy:
-                self._apply_retention(member)
+        self._retain_outdated()
         if self.cleanings is not None:
             self.cleanings.look()
         if self._is_at_work:
             return
         self._has_waited = not self._has_waited and self._awaits_plan()
-        if self._has_waited and self._kinds[0] == self._begin_split:
-            return
+        if not (self._has_waited and self._kinds[0] == self._begin_split):
+            self._begin_next()
+
+    def _retain_outdated(self) -> None:
+        """Have retention tell what is to be split, where it did not since a file came."""
+        for member in list(self._members.values()):
+            if member.log.splitting.is_outdated and not member.log.is_busy:
+                self._apply_retention(member)
+
+    def go_on(self) -> None:
+        """Begin a job soon after one that is over; called several times a second.
+
+        Not before retention has told what else is to be split. What is not known yet, as the dirt
+        of what was moved just now, is for the next look.
+        """
+        if self._may_go_on and not self._is_at_work and not self._awaits_plan():
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        self._may_go_on = False
         for begin in self._kinds:
             if begin():
+                self._may_go_on = True
                 self._kinds.remove(begin)
                 self._kinds.append(begin)
                 return
@@ -141,6 +163,7 @@ class Splits:
 
         def over() -> None:
             self._is_at_work = False
+            self._retain_outdated()
 
         # The job may be over before this returns.
         self._is_at_work = True

@@ -25,7 +25,7 @@ from penstock.base.ids import EpochStart, Offset, TopicPartition
 from penstock.base.ports import Disk
 from penstock.compaction.clean import CleaningPass, CleaningRules
 from penstock.compaction.fill import Dirty, fill_key_map
-from penstock.compaction.key_map import new_key_map, slots_in
+from penstock.compaction.key_map import new_key_map, slots_for
 from penstock.compaction.transactions import PassTransactions
 from penstock.extents.layout import Aborted
 from penstock.extents.writer import ExtentFileWriter
@@ -108,9 +108,10 @@ def clean_extents(
     place = ExtentPlace(disk, directory)
     known = _read_notes(place, order.extents)
     transactions = PassTransactions(known.aborted)
-    key_map = new_key_map(slots_in(order.memory_bytes), order.salt)
     start = order.dirty_start
     dirty = Dirty(start, known.bound_offset, order.newest_ms)
+    keys_max = known.bound_offset - start  # a record has an offset of its own
+    key_map = new_key_map(slots_for(keys_max, order.memory_bytes), order.salt)
     end = fill_key_map(key_map, _batches(place, order.extents, start), dirty, transactions)
     if end == order.extents[0].first_offset or (end == start and not order.has_passed_horizon):
         return NOTHING_CLEANED
