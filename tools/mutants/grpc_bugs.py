@@ -5,6 +5,7 @@ from .mutant import Kind, plant
 AREA = "gRPC producers"
 SENDING = ("tests/grpc/test_sending.py",)
 CALLS = ("tests/grpc/test_calls.py",)
+ROUTES = ("tests/grpc/test_routes.py",)
 
 MUTANTS = (
     plant(
@@ -59,9 +60,9 @@ MUTANTS = (
         "grpc-queues-without-numbers",
         AREA,
         "a client sends to another queue than it names",
-        ("grpc/routes.py", "            if partition:\n", "            if partition > 1:\n"),
+        ("grpc/routes.py", "            if not is_first:\n", "            if partition > 1:\n"),
         kind=Kind.RANGE,
-        near=CALLS,
+        near=(*ROUTES, *CALLS),
     ),
     plant(
         "grpc-internal-topics-are-written",
