@@ -18,11 +18,12 @@ def program(name: str) -> Path | str:
     cargo = shutil.which("cargo")
     if cargo is None:
         return "cargo is not installed"
-    target = CACHE / f"rust-{name}"
-    command = [cargo, "build", "--locked", "--quiet", "--target-dir", str(target)]
+    target, project = CACHE / f"rust-{name}", CACHE / f"rust-{name}-project"
+    shutil.copytree(PROGRAMS / name, project, dirs_exist_ok=True)  # Cargo writes its lock there
+    command = [cargo, "build", "--quiet", "--target-dir", str(target)]
     try:
         done = subprocess.run(
-            command, cwd=PROGRAMS / name, capture_output=True, text=True, check=False,
+            command, cwd=project, capture_output=True, text=True, check=False,
             timeout=BUILD_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
