@@ -331,6 +331,12 @@ def test_with_many_dirty_bytes_on_the_node_cleaning_waits_for_no_more(
     assert moving.work()[:2] == ["split", "clean 0"]
 
 
+def test_what_is_due_by_time_waits_for_nothing_that_is_to_be_moved(moving: Node) -> None:
+    moving.settings[KEY] = SETTINGS._replace(lag_ms_max=1_000)
+    moving.now_ms = 10_000
+    assert moving.work()[:2] == ["split", "clean 0"]
+
+
 def test_a_log_that_can_not_be_split_is_cleaned_as_far_as_it_was_moved(moving: Node) -> None:
     moving.look()
     moving.answer()

@@ -47,15 +47,17 @@ class Dirt:
         """Dirty bytes by all bytes; 0 of an empty partition."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether a pass is worth its cost, or has been promised."""
+    def is_promised(self, now_ms: int) -> bool:
+        """Whether a pass is due by time: `max.compaction.lag.ms` or a delete horizon has passed."""
         if 0 <= self.newest_horizon_ms <= now_ms:
             return True
-        if not self.dirty_bytes:
-            return False
-        oldest = self.oldest_dirty_ms
-        is_late = oldest is not None and now_ms - oldest > self.compaction_lag_ms_max
-        return is_late or self.dirty_ratio > self.dirty_ratio_min
+        oldest = self.oldest_dirty_ms if self.dirty_bytes else None
+        return oldest is not None and now_ms - oldest > self.compaction_lag_ms_max
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether a pass is worth its cost, or has been promised."""
+        is_worth_it = self.dirty_bytes > 0 and self.dirty_ratio > self.dirty_ratio_min
+        return is_worth_it or self.is_promised(now_ms)
 
 
 class Failure(NamedTuple):

@@ -3,7 +3,8 @@
     every second: look at the next partitions ─► dirt of each ─► when all were seen: the dirtiest
       ─► a job for the housekeeper ─► its file is taken over in place of the partition's extents
     failed: told once, counted, set aside for longer each time; others go on
-    more of it is about to be moved: later, since one pass then reads what is clean once for all
+    more of it is about to be moved: later, since one pass then reads what is clean once for all;
+       not where it is due by time
 
 Every member of a set does it for itself, whatever its role: what is left differs among members, and
 the last value of each key does not. A partition of which nothing could be cleaned, since a
@@ -179,15 +180,14 @@ class Cleanings:
         `new_name(directory)` is an unfinished file for a log. `over()` is called when its file was
         taken over or dropped.
         """
-        waits = self.dirty_bytes < DIRTY_BYTES_MAX
+        waits, now_ms = self.dirty_bytes < DIRTY_BYTES_MAX, self._wall_ms()
         candidates = [
             found.dirt
             for key, found in self._known.items()
             if self._stuck.get(key) != found.end_offset
             and self._may_work(found)
-            and not (waits and self._grows(key, found))
+            and not (waits and self._grows(key, found) and not found.dirt.is_promised(now_ms))
         ]
-        now_ms = self._wall_ms()
         dirt = choose_dirtiest(
             candidates,
             wall_ms=now_ms,
