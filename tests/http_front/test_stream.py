@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -140,14 +141,37 @@ def test_what_was_handed_out_and_not_sent_comes_again_at_once(
     assert len(others) == count - sent
 
 
+def test_a_receive_that_waits_gets_nothing_once_its_topic_is_withdrawn(
+    served: tuple[LiveNode, str], topic: str, tmp_path: Path
+) -> None:
+    with HttpProcess(tmp_path, [served[1]]) as front, ThreadPoolExecutor(1) as others:
+
+        def permit(topics: str) -> None:
+            new = tmp_path / "new"
+            new.touch(0o600)
+            new.write_text(TOKENS.replace('consume = ["*"]', f'consume = ["{topics}"]'))
+            new.replace(front.tokens)
+
+        events = Events(front, f"/v1/topics/{topic}/groups/of-the-stream/stream")
+        waits = others.submit(front.receive, topic, wait_seconds=20)
+        assert wait_until(lambda: front.metric("penstock_http_waiting") == 2, 60)
+        permit("another")
+        assert events.next() == ("end", {}), "the file has been read"
+        events.close()
+        front.produce(topic, "secret")
+        refused = waits.result()
+        assert (refused.status, refused.document["code"]) == (403, "not-permitted")
+        permit("*")
+        assert wait_until(lambda: front.receive(topic, wait_seconds=0, max=1).status == 200, 60)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (TOKEN, TOKEN + "-another"),
         ('consume = ["*"]', 'consume = ["another"]'),
-        ('groups = ["*"]', 'groups = ["another"]'),
     ],
-    ids=["the token", "the topic", "the group"],
+    ids=["the token", "the topic"],
 )
 def test_what_is_withdrawn_ends_its_streams(
     served: tuple[LiveNode, str], topic: str, tmp_path: Path, before: str, after: str

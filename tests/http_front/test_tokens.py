@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from harness.http_front import HttpFailed, HttpProcess
 from harness.waiting import wait_until
 from penstock.base.errors import ConfigError
+from penstock.http.call import Call
+from penstock.http.front import Front
 from penstock.http.tokens import read_tokens
 from penstock.http.upstream.connection import Credentials
 
@@ -76,6 +80,24 @@ def test_a_token_is_found_by_its_text_and_may_do_what_is_listed() -> None:
 def test_a_file_that_is_wrong_is_refused_with_its_name_and_the_reason(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=f"--tokens f.*{re.escape(why)}"):
         read_tokens("f", text)
+
+
+@pytest.mark.parametrize(
+    ("bearer", "topic", "group", "may"),
+    [
+        ("reader", "allowed-1", "mine", True),
+        ("reader", "other", "mine", False),
+        ("reader", "allowed-1", "theirs", False),
+        ("writer", "allowed-1", "mine", False),
+        ("gone", "allowed-1", "mine", False),
+    ],
+)
+def test_a_call_that_goes_on_may_do_what_its_token_may_now(
+    bearer: str, topic: str, group: str, may: bool
+) -> None:
+    tokens = read_tokens("f", LIMITED)
+    call = cast("Call", SimpleNamespace(bearer=f"{SECRET}-{bearer}"))
+    assert Front(["127.0.0.1:1"], lambda: tokens).may_consume(call, topic, group) is may
 
 
 def test_what_is_wrong_never_tells_a_token() -> None:

@@ -22,7 +22,7 @@ from penstock.http.call import JSON, Call, encode_json
 from penstock.http.front import Front, Identity
 from penstock.http.limits import RETRY_S
 from penstock.http.operations.produce import next_turn
-from penstock.http.problems import busy
+from penstock.http.problems import Problem, busy
 from penstock.http.upstream.errors import OutOfTime, UpstreamError, may_pass
 from penstock.http.upstream.messages import shown
 from penstock.http.upstream.popping import END, START, Desk, HandedOut, Wanted, pop
@@ -57,6 +57,10 @@ async def receive(front: Front, call: Call, topic: str, group: str) -> None:
         async with freed_unless_sent(Desk(identity.nodes, topic, group), handed_out) as sent:
             if call.is_gone:
                 return
+            if not front.may_consume(call, topic, group):  # it may have waited for long
+                detail = "the token is not for this topic and group any more"
+                do = "ask with one that is"
+                raise Problem(HTTPStatus.FORBIDDEN, "not-permitted", detail, do)
             body = encode_json({"messages": [document_of(one) for one in handed_out]})
             call.hold(len(body))
             sent.clear()
