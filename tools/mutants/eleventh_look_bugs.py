@@ -374,7 +374,7 @@ MUTANTS = (
           ("http/accepting.py", "if len(self._opening) >= HANDSHAKES_MAX:", "if len(self._opening) > HANDSHAKES_MAX:"),
           kind=Kind.RANGE, near=("tests/http_front/test_handshakes.py",)),
     plant("token-as-it-was-shown", "HTTP", "a stream goes on whose token was withdrawn",
-          ("http/front.py", "return self.tokens().find(call.bearer) is not None", "return call.token is not None"),
+          ("http/front.py", "token = self.tokens().find(call.bearer)", "token = call.token"),
           kind=Kind.STALE, near=("tests/http_front/test_stream.py",)),
     plant("time-to-read-is-over-for-good", "HTTP", "who stops reading once more is never ended",
           ("http/protocol.py", "            self._write_timer.cancel()\n            self._write_timer = None", "            self._write_timer.cancel()"),

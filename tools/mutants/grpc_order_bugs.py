@@ -85,7 +85,7 @@ MUTANTS = (
         "a client gets the messages of another one",
         (
             "grpc/methods/receive_message.py",
-            "    return Attempt(asked.member, asked.group, asked.topic, attempt_id)\n",
+            "    return Attempt(call.member, asked.group, asked.topic, attempt_id)\n",
             '    return Attempt("", asked.group, asked.topic, attempt_id)\n',
         ),
         kind=Kind.GUARD,
@@ -121,7 +121,7 @@ MUTANTS = (
         "a client that has given back what it has gets it again, beside another one",
         (
             "grpc/methods/heartbeat.py",
-            "            client.front.attempts.leave(client_id)\n",
+            "            client.front.attempts.leave(member)\n",
             "",
         ),
         kind=Kind.CLEARED,

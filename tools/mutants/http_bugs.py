@@ -115,8 +115,8 @@ MUTANTS = (
         "a stream goes on after its token was withdrawn",
         (
             "http/operations/stream.py",
-            "if self._front.stopping.is_set() or not self._front.knows(self._call):\n",
-            "if self._front.stopping.is_set():\n",
+            "return self._front.stopping.is_set() or not is_permitted\n",
+            "return self._front.stopping.is_set()\n",
         ),
         kind=Kind.STALE,
         near=STREAM,

@@ -37,7 +37,7 @@ MUTANTS = (
           ("grpc/methods/ack_message.py", "    front.attempts.said(claim.key, claim.nonce)\n\n    def answered", "\n    def answered"),
           kind=Kind.CLEARED, near=RECEIVING),
     plant("acknowledging-is-not-heard", AREA, "the messages of a consumer that only acknowledges are renewed no more",
-          ("grpc/methods/ack_message.py", "    front.consumers.hear(call.head.client_id, client.broker.clock.monotonic_ms())\n    front.attempts", "    front.attempts"),
+          ("grpc/methods/ack_message.py", "    front.consumers.hear(call.member, client.broker.clock.monotonic_ms())\n    front.attempts", "    front.attempts"),
           kind=Kind.GUARD, near=RECEIVING),
     plant("few-are-looked-at-with-a-filter", AREA, "a filter that few messages pass takes a read for each few of them",
           ("remoting/pop/popping.py", "asked.filter.wants_all and not read.aborted", "True"),

@@ -108,8 +108,8 @@ MUTANTS = (
         "a token that is refused stands in the log",
         (
             "kafka/sasl/session.py",
-            "host, mechanism, outcome.reason)",
-            "host, mechanism, f'{outcome.reason} {bytes(token)!r}')",
+            'by {self.server.mechanism}: {outcome.reason}"',
+            'by {self.server.mechanism}: {outcome.reason} {bytes(token)!r}"',
         ),
         kind=Kind.GUARD,
         near=LOGINS,
