@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.net.failed_logins import (
+from penstock.net.tls.failed_logins import (
     ADDRESSES_MAX,
     LINES_MAX,
     LINES_OF_ADDRESS,

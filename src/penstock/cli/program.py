@@ -44,8 +44,7 @@ from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.archive import commands as archive_commands
 from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
-from penstock.cli.ending import drop_output
-from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, drop_output
 from penstock.cli.launch import http
 from penstock.cli.records import message
 from penstock.cli.tier import commands as tier_commands
