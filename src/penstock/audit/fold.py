@@ -67,7 +67,7 @@ class Fold:
 
     def _new_row(self, key: RowKey) -> Counts:
         rows, principal = self._rows, key.who.principal
-        left = self._most - len(rows) + (OTHERS in rows)
+        left = self._most - len(rows)
         is_kept = left <= self._most // KEPT_SHARE
         if left <= 0 or (is_kept and self._of[principal] >= max(1, self._most // FEW_SHARE)):
             self.beyond += 1
