@@ -37,7 +37,7 @@ from benchmarks.parts.topics import temporary_topic
 from benchmarks.peers.ratios import rotated
 from benchmarks.small_requests import CASES, Where, storm_at
 from harness.results import median, publish, show
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 GOAL: Final = "rules: at most 2 % more CPU; everything on: MB/s of produce and consume >= 0.95 x"
 VALUE_BYTES: Final = 1024

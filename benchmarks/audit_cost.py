@@ -16,7 +16,7 @@ from typing import Any, cast
 from penstock.audit import compiled, counts
 from penstock.audit.fold import Fold
 from penstock.broker.api_stats import ApiStats, Measure
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.kafka import audited as kafka_audited
 from penstock.kafka.audited import audited, note_produced
 from penstock.kafka.context import Software

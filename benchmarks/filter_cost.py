@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.remoting.filters.compiled import CompiledExpressions
 from penstock.remoting.filters.parser import parse
 

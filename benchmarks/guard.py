@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.store import key_of, last_file
 from harness.results import show
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 LOSS_MAX = 0.15
 """The share of a recorded ratio that may be lost."""

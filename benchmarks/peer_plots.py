@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.peers.store import last_file
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 PLOTS = Path(__file__).resolve().parent.parent / "docs" / "plots"
 AXES = {

@@ -26,7 +26,7 @@ from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 from benchmarks.parts.topics import temporary_topic
 from harness.node import NodeProcess
 from harness.results import publish, show
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.client.cluster import Cluster
 from penstock.client.quotas import Quotas
 from penstock.client.settings import ClientSettings

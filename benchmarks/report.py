@@ -9,7 +9,7 @@ from benchmarks.peer_plots import PLOTS
 from benchmarks.peers.report import markdown
 from benchmarks.peers.store import last_file
 from harness.pages import DOCS, section, write_below
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 COMMAND = "python -m benchmarks.report"
 

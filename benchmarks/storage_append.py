@@ -21,7 +21,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.record.batch import BatchHeader, read_header
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload

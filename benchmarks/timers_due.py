@@ -24,7 +24,7 @@ from urllib.request import urlopen
 from harness.node import NodeProcess
 from harness.ports import free_port
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command
 from penstock.remoting.wire.frame import encode_frame

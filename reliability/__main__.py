@@ -1,7 +1,7 @@
 """`python -m reliability [NAME ...] [--quick]`: ask all questions, or those named."""
 
 from harness.questions import ask
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 QUESTIONS = (
     "judge",

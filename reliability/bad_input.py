@@ -12,7 +12,7 @@ Exit code 1 when a promise was broken; the frames that did it are printed as hex
 
 import argparse
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability.attacks.attacks import names as attack_names
 from reliability.attacks.attacks import run_attacks
 from reliability.attacks.bad_input_flood import raise_priority

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from harness.machine import commit, describe
 from harness.results import show
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.faults import chaos_totals, chaos_world
 from reliability.faults.chaos import Outcome, Plan, run_round

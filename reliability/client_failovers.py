@@ -21,7 +21,7 @@ from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.clients.java_clients import java_clients
 from reliability.clients.stock_clients import STOCK_CLIENTS, StockClient

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from harness.results import publish
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.damage.campaign import run_campaign
 from reliability.damage.corruption_processes import damage_processes

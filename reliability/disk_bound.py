@@ -37,7 +37,7 @@ from harness.node import NodeProcess
 from harness.results import publish, show
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 
 SEGMENT = 2 << 20

@@ -16,7 +16,7 @@ from harness.cluster import ClusterProcess
 from harness.failover import FailoverRun, Failovers, kill, start_again
 from harness.results import publish
 from harness.workload import Load, create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 
 GOAL = "median gap with {:,} partitions in a set within 1.2 times of that with {}"

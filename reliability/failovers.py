@@ -26,7 +26,7 @@ from harness.failover import (
 from harness.operators import transfer_all
 from harness.results import publish
 from harness.workload import Load
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 

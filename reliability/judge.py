@@ -11,7 +11,7 @@ import random
 import time
 
 from harness.results import Row, publish
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from simulator.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
 

@@ -7,7 +7,7 @@ the node is killed and started again. Exit code 1 when a promise was broken.
 import argparse
 
 from harness.workload import Load
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability.faults.faults import judge, kill_repeatedly
 
 

@@ -30,7 +30,7 @@ from harness.cluster import ClusterProcess
 from harness.end_offsets import ends_of
 from harness.results import publish
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.protocol.api_keys import ApiKey
 from reliability import RESULTS
 from reliability.clients.java_producer import JavaError, JavaMachine, JavaProducer

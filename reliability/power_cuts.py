@@ -10,7 +10,7 @@ import sys
 
 from harness.loop_disk import why_not
 from harness.workload import Load
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability.faults.faults import cut_power_repeatedly, judge
 
 

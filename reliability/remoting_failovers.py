@@ -21,7 +21,7 @@ from typing import Any
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.waiting import wait_until
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability.kill_question import KillQuestion
 from simulator.clients.remoting.cast import TOPIC, RemotingCast
 from simulator.clients.world import ClientWorld

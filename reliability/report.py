@@ -3,7 +3,7 @@
 import argparse
 
 from harness.pages import DOCS, section, write_below
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.__main__ import QUESTIONS
 

@@ -24,7 +24,7 @@ from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.share_groups import configure_group
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.client.cluster import Cluster
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings

@@ -30,7 +30,7 @@ from harness.maven import jars
 from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 
 GOAL = "in = out in every round: 0 lost, 0 double"

@@ -26,7 +26,7 @@ from harness.end_offsets import end_of, ends_of
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability.kill_question import KillQuestion
 from reliability.moving import (
     GROUP,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.loop_disk import why_not
 from harness.results import publish
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.faults import trials
 from reliability.faults.trials import Trial

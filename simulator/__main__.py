@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from simulator.reach import floors
 from simulator.reach.table import by_room, lines
 from simulator.run.campaign import Campaign

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tidy import Finding, Source, read_sources
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 RULE = "an error's type or field decides, not its text"
 EXCEPTIONS = frozenset(

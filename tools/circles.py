@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidy import Finding, Source, imported, name_of, read_sources
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 
 def check_circles(sources: Sequence[Source]) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidy import Finding, Source, read_sources
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 PUBLIC_METHODS_MAX = 12
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.client.produce_request import encode_produce
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.protocol.api_keys import ApiKey

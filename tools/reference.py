@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
 from penstock.broker.access import Resource
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from penstock.cli.machine import pages as machine_pages
 from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, REFUSED_BROKER_KEYS

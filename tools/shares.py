@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 PERCENT_MAX = 12
 """A room above it has another room hidden in it."""

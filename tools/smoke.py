@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.ports import UP_PORTS, free_port
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES = b"one\ntwo\nthree\n"

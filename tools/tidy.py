@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 FUNCTION_LINES_MAX = 60
 FUNCTION_LINES_USUAL = {50: 6, 95: 25}

@@ -13,7 +13,7 @@ from types import TracebackType
 from confluent_kafka import Producer
 
 from harness.node import cpu_seconds
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 
 class StubProcess:

@@ -24,7 +24,7 @@ from benchmarks.peers.rounds import ask_group
 from benchmarks.peers.rows import all_groups
 from benchmarks.peers.servers import settings_of
 from benchmarks.peers.store import Store, last_file, todays_file
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 ROUNDS = 5
 FILES = 100_000

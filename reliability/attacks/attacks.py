@@ -156,7 +156,8 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
         if kind in CLOSED:
-            with ClosedNode(Path(directory), kind) as closed:
+            closed = ClosedNode(Path(directory), kind)
+            with closed:
                 closed.prepare()
                 return _attacked(name, kind, [closed], None, spans)
         parts = ROCKETMQ_PORTS if kind in AT_ROCKETMQ else ()

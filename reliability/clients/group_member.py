@@ -20,7 +20,7 @@ from aiokafka import ConsumerRebalanceListener as AioListener
 from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.workload import Load, Workload
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from simulator.history import Poll, Send
 
 STOP_SECONDS = 150.0

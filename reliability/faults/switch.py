@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 TAP = "tap0"
 MTU = 9000

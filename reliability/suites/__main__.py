@@ -19,7 +19,7 @@ from typing import Any
 from harness.machine import commit
 from harness.node import NodeFailed
 from harness.results import publish
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 from reliability import RESULTS
 from reliability.suites.model import Call, Suite, SuiteFailed, Verdict, judge
 from reliability.suites.named import SUITES

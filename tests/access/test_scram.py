@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.access.errors import MalformedToken
 from penstock.access.scram import (
     HASHES,
+    MESSAGE_BYTES_MAX,
     ScramClient,
     ScramKeys,
     ScramServer,
@@ -159,3 +160,23 @@ def test_a_final_message_that_is_changed_anywhere_proves_nothing(data: st.DataOb
         assert not is_same
         return
     assert (signature is not None) is is_same
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_message_has_a_bound(more: int) -> None:
+    kept = keys()
+    first = b"n,,n=user,r=nonce,a="
+    first = first.ljust(MESSAGE_BYTES_MAX + more, b"b")
+    server = server_with(kept)
+    if more:
+        with pytest.raises(MalformedToken, match=f"a message of {len(first)} bytes"):
+            server.first(first)
+        server.first(b"n,,n=user,r=nonce")
+    else:
+        server.first(first)
+    final = b"c=biws,r=nonceserver,a=".ljust(MESSAGE_BYTES_MAX + more - 7, b"b") + b",p=AAAA"
+    if more:
+        with pytest.raises(MalformedToken, match=f"a message of {len(final)} bytes"):
+            server.final(final)
+    else:
+        assert server.final(final) is None

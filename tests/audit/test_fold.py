@@ -127,7 +127,11 @@ def test_each_fold_has_its_places_anew() -> None:
     for _ in range(2):
         for number in range(160):
             fold.row(of_client("User:eve", number))
-        assert of_client("User:eve", 0) in fold.take(NOON_MS + LENGTH_MS).rows
+        for number in range(MOST // FEW_SHARE):
+            fold.row(of_client("User:bob", number))
+        rows = fold.take(NOON_MS + LENGTH_MS).rows
+        assert of_client("User:eve", 0) in rows
+        assert rest_of("User:bob") not in rows
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9))), st.integers(1, 60))

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.exit_codes import EXIT_FAILED
+from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
+from penstock.cli import program
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.program import guarded
+from penstock.client.errors import WrongProtocol
+from penstock.controller.commands.access import AddAcls
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from tests.live_node import LiveNode, running_node
 
 
@@ -72,3 +77,57 @@ def test_a_store_is_not_judged_by_a_cluster_that_has_copied_nothing(
     assert code == EXIT_FAILED
     assert "nothing to compare the store with: no topic was copied into it yet" in said
     assert (store / "somebody" / "object").read_text() == "kept"
+
+
+def test_who_may_write_need_not_see_the_configuration(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The limit of the topic was asked for, and its denial taken for the end."""
+    (tmp_path / "data").mkdir()
+    settings = "access.authorizer=acl", "access.super_users=User:admin"
+    large, too_large = tmp_path / "large", tmp_path / "too-large"
+    large.write_bytes(b"small\n" + b"x" * 900_000 + b"\n")
+    too_large.write_bytes(b"x" * 2_000_000)
+    rule = Rule(
+        resource_type=AclResource.TOPIC,
+        resource_name="t",
+        pattern=AclPattern.LITERAL,
+        principal="User:ANONYMOUS",
+        host="*",
+        operation=AclOperation.WRITE,
+        permission=AclPermission.ALLOW,
+    )
+    with running_node(tmp_path / "data", *settings) as node:
+        node.submit(CreateTopics(topics=(NewTopic(name="t", partition_count=1),)))
+        node.submit(AddAcls(acls=(rule,)))
+        assert told(capsys, node, "config", "describe", "topic", "t")[0] == EXIT_FAILED
+        assert told(capsys, node, "produce", "t", str(large)) == (EXIT_OK, "")
+        code, said = told(capsys, node, "produce", "t", str(too_large))
+    assert code == EXIT_FAILED
+    assert "refused with MESSAGE_TOO_LARGE" in said
+    assert "max.message.bytes" in said
+
+
+def test_a_quota_that_there_is_none_of_is_told_with_those_there_are(
+    capsys: pytest.CaptureFixture[str], node: LiveNode
+) -> None:
+    code, said = told(capsys, node, "quota", "set", "--user", "a", "producer_byterate=1")
+    assert code == EXIT_USAGE
+    assert "producer_byterate=1 is none of producer_byte_rate, consumer_byte_rate," in said
+
+
+def test_a_principal_without_its_kind_is_told_how_it_is_called(
+    capsys: pytest.CaptureFixture[str], node: LiveNode
+) -> None:
+    code, said = told(capsys, node, "acl", "propose", "--principal", "nobody")
+    assert (code, said) == (EXIT_USAGE, "penstock: --principal nobody: write User:NAME\n")
+
+
+@pytest.mark.parametrize(("protocol", "is_told"), [("PLAINTEXT", True), ("SASL_PLAINTEXT", False)])
+def test_who_comes_in_without_tls_is_told_of_the_file_that_says_how(
+    capsys: pytest.CaptureFixture[str], protocol: str, is_told: bool
+) -> None:
+    assert program._explain(WrongProtocol("log-1:9092", protocol, "has TLS"), []) == EXIT_FAILED
+    said = capsys.readouterr().err
+    assert said.startswith(f"penstock: log-1:9092 has TLS, and security.protocol is {protocol}")
+    assert ("give penstock --client-config FILE" in said) is is_told

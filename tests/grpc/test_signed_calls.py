@@ -11,7 +11,7 @@ from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.signed import FAILURES_AT_ONCE, USERS_MAX, SignedCalls
 from penstock.grpc.statuses import Code
 from penstock.net.errors import CloseKind
-from penstock.net.failed_logins import FailedLogins
+from penstock.net.tls.failed_logins import FailedLogins
 from penstock.remoting.signed import SignedPorts
 from tests.grpc.signing import signed
 from tests.net.minutes import Minutes

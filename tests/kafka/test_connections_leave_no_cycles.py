@@ -49,6 +49,13 @@ def node(tmp_path_factory: pytest.TempPathFactory, protocol: str) -> Iterator[Li
         yield node
 
 
+def behind_tls(client: RawClient, protocol: str) -> None:
+    if protocol == TLS:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        client.socket = context.wrap_socket(client.socket)
+
+
 def shaken(client: RawClient) -> None:
     """Say nothing, behind TLS where there is TLS."""
 
@@ -94,13 +101,25 @@ def test_a_connection_that_has_gone_is_free_at_once(
     gc.disable()
     try:
         with closing(node.connect()) as client:
-            if protocol == TLS:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-                client.socket = context.wrap_socket(client.socket)
+            behind_tls(client, protocol)
             assert node.until(lambda: connections() and not listener._opening)
             does(client)
         assert node.until(lambda: not connections())
         assert node.until(lambda: not left())
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("does", "is_proved"), [(begun, False), (failed, False), (proved, True)])
+def test_who_has_proved_nothing_does_not_leave_as_somebody_who_has(
+    node: LiveNode, protocol: str, does: Callable[[RawClient], None], is_proved: bool
+) -> None:
+    """An address that has proved something goes first where many shake hands."""
+    listener = node.node._listener
+    assert listener is not None
+    node.call(listener._tls.addresses._proved.clear)
+    with closing(node.connect()) as client:
+        behind_tls(client, protocol)
+        does(client)
+    assert node.until(lambda: not listener.connections)
+    assert node.call(lambda: "127.0.0.1" in listener._tls.addresses._proved) is is_proved

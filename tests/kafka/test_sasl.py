@@ -17,10 +17,10 @@ from penstock.access.scram import ScramClient
 from penstock.base.ports import Clock
 from penstock.controller.commands.access import AlterQuotas, QuotaChange
 from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSession
-from penstock.net import failed_logins
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX, UNPROVEN_PART
+from penstock.net.tls import failed_logins
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.quotas.entities import entity_of

@@ -12,7 +12,7 @@ from penstock.access.sasl import SaslUsers
 from penstock.kafka.handlers.access.sasl_authenticate import handle
 from penstock.kafka.sasl.session import SESSION_MS_MIN, SaslPorts, SaslSession
 from penstock.net.errors import CloseKind
-from penstock.net.failed_logins import FailedLogins
+from penstock.net.tls.failed_logins import FailedLogins
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.access.provider import message

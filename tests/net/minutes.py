@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from penstock.base.ports import Cancellable
-from penstock.net.failed_logins import PERIOD_MS
+from penstock.net.tls.failed_logins import PERIOD_MS
 
 
 class Minutes:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.net.failed_logins import (
+from penstock.net.tls.failed_logins import (
     ADDRESSES_MAX,
     LINES_MAX,
     LINES_OF_ADDRESS,
@@ -53,6 +53,8 @@ def test_an_address_that_fails_without_end_leaves_lines_for_others(
     left = 10_000 - LINES_OF_ADDRESS
     told = f"not let in, without a line each: {left}, most from 10.0.0.1={left}"
     assert lines(caplog) == [told]
+    failures.note("10.0.0.1", "guesses")
+    assert lines(caplog) == ["client=10.0.0.1 guesses"], "a minute begins anew"
 
 
 def test_all_together_have_so_many_lines_and_the_others_are_counted(

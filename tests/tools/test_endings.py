@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 ROOT = Path(__file__).parents[2]
 PLACES = ("benchmarks", "demo", "harness", "reliability", "simulator", "tools")

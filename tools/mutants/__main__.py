@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 from .catalogue import MUTANTS, chosen
 from .excuses import EXCUSES

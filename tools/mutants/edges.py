@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from penstock.cli.ending import end_with
+from penstock.cli.exit_codes import end_with
 
 from .children import WAITING_SECONDS, Answer, Children, NoTests, Test, children
 from .forking import ENTERED, ENTERED_CODE, GREEN, LATE, RED

@@ -18,7 +18,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
-from penstock.cli.ending import is_read
+from penstock.cli.exit_codes import is_read
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, note
 from penstock.cli.records.group_moves import GroupMoves
 from penstock.cli.records.places import Place, PlaceKind, resolve

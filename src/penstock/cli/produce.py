@@ -47,6 +47,8 @@ AHEAD_MAX = 10_000
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
 BATCH_BYTES_MAX = 512 << 10
+UNSEEN_BATCH_BYTES_MAX = 16 << 10
+"""Where the topic's limit is not to be seen: as stock clients send by default."""
 
 
 class Codec(StrEnum):
@@ -217,18 +219,27 @@ def _raise_limit(topic: str, size: int) -> str:
 
 
 def _options(cluster: "Cluster", topic: str, codec: int) -> "ProduceOptions":
-    """Return options with batch sizes that the topic accepts."""
-    from penstock.client.admin import Admin
-    from penstock.client.produce import ProduceOptions
+    """Return options with batch sizes that the topic accepts.
 
-    limit = next(
-        (
-            int(config.value)
-            for config in Admin(cluster).describe_configs(topic)
-            if config.name == MAX_MESSAGE_BYTES and config.value
-        ),
-        BATCH_BYTES_MAX,
-    )
+    Who may write need not see the configuration. Then batches are as small as any usual topic
+    takes, and the broker says which record is too large.
+    """
+    from penstock.client.admin import Admin
+    from penstock.client.errors import BrokerError
+    from penstock.client.produce import ProduceOptions
+    from penstock.protocol.error_codes import ErrorCode
+
+    try:
+        configs = Admin(cluster).describe_configs(topic)
+    except BrokerError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        most = ProduceOptions().request_bytes_max
+        return ProduceOptions(
+            codec=codec, batch_bytes_max=UNSEEN_BATCH_BYTES_MAX, record_bytes_max=most
+        )
+    found = (one.value for one in configs if one.name == MAX_MESSAGE_BYTES and one.value)
+    limit = int(next(found, BATCH_BYTES_MAX))
     return ProduceOptions(
         codec=codec, batch_bytes_max=min(BATCH_BYTES_MAX, limit), record_bytes_max=limit
     )

@@ -44,8 +44,7 @@ from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.archive import commands as archive_commands
 from penstock.cli.archive import replay
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
-from penstock.cli.ending import drop_output
-from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, drop_output
 from penstock.cli.launch import http
 from penstock.cli.records import message
 from penstock.cli.tier import commands as tier_commands
@@ -171,12 +170,19 @@ def _leave_the_line_of_a_question() -> None:
 
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """Print the error as one line and return the exit code."""
+    from penstock.client.errors import WrongProtocol
+
     code = EXIT_FAILED
     match error:
         case typer.TyperException():
             text, code = _usage(error, arguments), EXIT_USAGE
         case ConfigError():
             text, code = str(error), EXIT_USAGE
+        case WrongProtocol(protocol="PLAINTEXT"):
+            text = (
+                f"{error}: give penstock --client-config FILE, which says how to come in"
+                " (penstock up --secure has written DIR/security/admin.properties)"
+            )
         case PlatformError():
             text = str(error) or type(error).__name__
         case UnicodeEncodeError() if error.encoding == "utf-8":

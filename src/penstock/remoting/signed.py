@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.signatures import SIGNATURE_FIELD, USER_FIELD, AccessKeys, signer_of
 from penstock.base.ports import Scheduler
 from penstock.net.errors import CloseKind
-from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
+from penstock.net.tls.failed_logins import FailedLogins
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection

@@ -203,6 +203,8 @@ def propose(
     """Print the rules that match what the audit saw in use, as commands that add them."""
     from penstock.cli.access.proposals import lines, uses_since
 
+    if principal is not None and ":" not in principal:
+        raise ConfigError(f"--principal {quoted(principal)}: write User:NAME")
     uses = uses_since(bootstrap, timeout, start, principal)
     if output is Output.JSON:
         _print([_rule(use) for use in uses], output)

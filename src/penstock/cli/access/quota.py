@@ -142,7 +142,11 @@ def _entity(user: str | None, client_id: str | None, ip: str | None) -> "QuotaEn
 
 
 def _value(text: str) -> tuple[str, float]:
+    from penstock.quotas.keys import QuotaKey
+
     key, _, number = text.partition("=")
+    if key not in {*QuotaKey}:
+        raise ConfigError(f"QUOTA=VALUE: {quoted(text)} is none of {', '.join(QuotaKey)}")
     try:
         return key, float(number)
     except ValueError as error:

@@ -16,8 +16,8 @@ from penstock.access.subject import subject_name
 from penstock.kafka.sasl.session import SaslPorts, SaslSession
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
-from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
+from penstock.net.tls.failed_logins import FailedLogins
 
 
 def certificate_door(context: TlsContext, rules: tuple[Rule, ...], failures: FailedLogins) -> Door:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.access.sasl import TOKEN_BYTES_MAX, Outcome, SaslServer, SaslState, SaslUsers
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.errors import CloseKind
-from penstock.net.failed_logins import FailedLogins
+from penstock.net.tls.failed_logins import FailedLogins
 from penstock.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.grpc.config import GrpcConfig
 from penstock.kafka.sasl.doors import certificate_door, sasl_door
 from penstock.kafka.sasl.session import SaslPorts
-from penstock.net.failed_logins import FailedLogins
 from penstock.net.tls.doors import Door, TlsContext
+from penstock.net.tls.failed_logins import FailedLogins
 from penstock.node.access.certificates import HTTP2, own_context, tls_context, tls_files
 from penstock.node.access.files import Watched
 from penstock.node.access.provider_keys import FetchedKeys, read_keys
