@@ -50,9 +50,9 @@ class Case(NamedTuple):
 
 CASES: Final = (
     Case("page cache", "default", (PAGE_CACHE, CLEANING), 512 << 20),
-    Case("page cache", "no bound", (PAGE_CACHE, CLEANING, UNBOUND), 1536 << 20),
+    Case("page cache", "no bound", (PAGE_CACHE, CLEANING, UNBOUND), 3 << 30),
     Case("fsync", "default", (FSYNC, CLEANING), 512 << 20),
-    Case("fsync", "no bound", (FSYNC, CLEANING, UNBOUND), 1536 << 20),
+    Case("fsync", "no bound", (FSYNC, CLEANING, UNBOUND), 3 << 30),
 )
 
 
@@ -71,7 +71,7 @@ def run(*, quick: bool) -> None:
     if reason is not None:
         print(f"beside_cleaning left out: {reason}")
         return
-    rounds, seconds = (3, 3) if quick else (7, 5)
+    rounds, seconds = (3, 3) if quick else (5, 5)
     publish(
         RESULTS, "beside_cleaning", [measured(case, rounds, seconds) for case in CASES], goal=GOAL
     )

@@ -5,6 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.broker.sets.housekeeping import EXPIRE_EVERY_TICKS
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.test_group_journal import Journal
 from tests.kafka.test_produce_fetch import batch, create, fetch_fields, fetched, outcome, produce
@@ -101,6 +104,26 @@ def test_a_turn_that_comes_before_its_time_is_not_late_and_lets_no_counter_fall(
 
     with running_node(tmp_path, *SMALL) as node:
         node.call(lambda: early(node))
+
+
+def test_the_next_job_of_the_housekeeper_is_begun_in_any_turn_and_looked_for_in_one_of_ten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def turns(node: LiveNode) -> None:
+        housekeeping = node.node.housekeeping
+        assert housekeeping.splits is not None
+        monkeypatch.setattr(housekeeping.splits, "go_on", lambda: told.append("go on"))
+        monkeypatch.setattr(housekeeping.splits, "look", lambda: told.append("look"))
+        for _ in range(EXPIRE_EVERY_TICKS):
+            housekeeping.stop()
+            housekeeping._tick()
+
+    with running_node(tmp_path, *SMALL, "log.level0_bytes=1073741824") as node:
+        node.call(lambda: turns(node))
+        assert told[:EXPIRE_EVERY_TICKS].count("go on") >= EXPIRE_EVERY_TICKS - 1
+        assert told.count("look") >= 1
 
 
 def test_a_stopped_node_does_nothing_more(tmp_path: Path) -> None:

@@ -84,6 +84,17 @@ def test_rows_are_kept_over_runs_and_replaced_by_their_key(tmp_path: Path) -> No
     assert document["machine"]["cores"]
 
 
+def test_a_row_without_a_value_of_ours_is_not_there_and_one_without_a_peer_s_is(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "peers-2026-01-02.json")
+    left_out = {"ratio": None, "peer": None, "reason": "there is no tier to read from yet"}
+    store.add([_row("tier", ours=None, **left_out), _row("codec", **left_out)], {})
+    assert not store.has([("tier", "kafka")])
+    assert store.has([("codec", "kafka")])
+    assert not store.has([("codec", "kafka"), ("tier", "kafka")])
+
+
 def test_a_new_day_begins_with_the_rows_of_the_last(tmp_path: Path) -> None:
     before, file = tmp_path / "peers-2026-01-02.json", tmp_path / "peers-2026-01-03.json"
     Store(before).add([_row(), _row("consume-hot")], {"kafka": {"a": "b"}})
