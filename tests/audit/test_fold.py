@@ -127,11 +127,11 @@ def test_each_fold_has_its_places_anew() -> None:
     for _ in range(2):
         for number in range(160):
             fold.row(of_client("User:eve", number))
-        for number in range(MOST // FEW_SHARE):
+        for number in range(4):
             fold.row(of_client("User:bob", number))
         rows = fold.take(NOON_MS + LENGTH_MS).rows
         assert of_client("User:eve", 0) in rows
-        assert rest_of("User:bob") not in rows
+        assert others_of("User:bob") not in rows
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9))), st.integers(1, 60))
