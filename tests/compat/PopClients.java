@@ -251,12 +251,13 @@ public class PopClients {
 
     private static void consume(String addresses, String topic, String group, Set<String> acknowledged) {
         MQClientAPIExt client = apiClient(addresses);
+        Set<String> places = ConcurrentHashMap.newKeySet();
         while (true) {
             try {
                 for (BrokerData broker : client.getTopicRouteInfoFromNameServer(topic, 3_000).getBrokerDatas()) {
                     String address = broker.getBrokerAddrs().get(0L);
                     if (address != null) {
-                        consumeFrom(client, address, broker.getBrokerName(), topic, group, acknowledged);
+                        consumeFrom(client, address, broker.getBrokerName(), topic, group, acknowledged, places);
                     }
                 }
             } catch (Exception failed) {
@@ -267,7 +268,7 @@ public class PopClients {
     }
 
     private static void consumeFrom(MQClientAPIExt client, String address, String broker, String topic, String group,
-        Set<String> acknowledged) {
+        Set<String> acknowledged, Set<String> places) {
         try {
             PopResult popped = pop(client, address, broker, topic, group, 5_000, 200);
             if (popped.getPopStatus() != PopStatus.FOUND) {
@@ -275,19 +276,27 @@ public class PopClients {
             }
             for (MessageExt message : popped.getMsgFoundList()) {
                 String body = new String(message.getBody(), StandardCharsets.UTF_8);
-                boolean isAgain = acknowledged.contains(body);
+                boolean isAgain = places.contains(place(message));
                 tell(Map.of("popped", body, "times", message.getReconsumeTimes(), "again", isAgain));
             }
             for (MessageExt message : popped.getMsgFoundList()) {
                 AckStatus status = ack(client, address, topic, group, receipt(message)).getStatus();
                 if (status == AckStatus.OK) {
                     acknowledged.add(new String(message.getBody(), StandardCharsets.UTF_8));
+                    places.add(place(message));
                 }
             }
         } catch (Exception failed) {
             tell(Map.of("failed", String.valueOf(failed)));
             pause();
         }
+    }
+
+    // Not its body: a producer that hears nothing of a send stores the message once more.
+    private static String place(MessageExt message) {
+        String[] parts = ExtraInfoUtil.split(receipt(message));
+        return ExtraInfoUtil.getBrokerName(parts) + "/" + ExtraInfoUtil.getQueueId(parts) + "/"
+            + ExtraInfoUtil.getQueueOffset(parts);
     }
 
     private static void pause() {

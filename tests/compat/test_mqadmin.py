@@ -253,12 +253,14 @@ def comparable(printed: str, *own: str) -> str:
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_what_is_printed_is_what_a_real_rocketmq_has_printed(address: str, tmp_path: Path) -> None:
+def test_what_is_printed_is_what_a_real_rocketmq_has_printed(tmp_path: Path) -> None:
     with RocketCluster() as real:
         broker = f"127.0.0.1:{real.ports[1]}"
         theirs = _story(tmp_path / "theirs", real.bootstrap, broker)
-    ours = _story(tmp_path / "ours", address, address)
-    cluster = rows(mqadmin(tmp_path, address, "clusterList")[0])[0][0]
+    (tmp_path / "node").mkdir()
+    with running_remoting_node(tmp_path / "node") as (_, address):
+        ours = _story(tmp_path / "ours", address, address)
+        cluster = rows(mqadmin(tmp_path, address, "clusterList")[0])[0][0]
     own = (SET, "broker-a", broker, address, real.bootstrap)
     for command, our, their in zip(_COMMANDS, ours, theirs, strict=True):
         assert comparable(our, cluster, *own) == comparable(their, "bench", *own), command
