@@ -49,6 +49,11 @@ def test_version_is_printed(capsys):
             " (see penstock config --help)\n",
         ),
         (
+            ["--client-config", "reader.properties", "config", "alter", "topic", "greetings"],
+            "penstock: No such command 'alter'; there are describe, set, unset, list"
+            " (see penstock config --help)\n",
+        ),
+        (
             ["consume", "greetings", "--group"],
             "penstock: Option '--group' requires an argument (see penstock consume --help)\n",
         ),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -226,15 +226,26 @@ class _Called(NamedTuple):
 
 
 def _called(arguments: Sequence[str]) -> _Called:
-    path, known, unknown = ["penstock"], getattr(typer.main.get_command(app), "commands", {}), ""
-    for name in arguments:
+    command: Any = typer.main.get_command(app)
+    path, known, unknown = ["penstock"], getattr(command, "commands", {}), ""
+    words = iter(arguments)
+    for name in words:
         if name in known:
             path.append(name)
-            known = getattr(known[name], "commands", {})
+            command = known[name]
+            known = getattr(command, "commands", {})
+        elif name in _options_with_value(command):
+            next(words, None)
         elif not name.startswith("-"):
             unknown = name if known else ""
             break
     return _Called(" ".join(path), tuple(known), unknown)
+
+
+def _options_with_value(command: Any) -> set[str]:
+    """Return the names of the options of a command behind which its value is a word of its own."""
+    options = [one for one in command.params if one.param_type_name == "option"]
+    return {name for one in options if not (one.is_flag or one.count) for name in one.opts}
 
 
 def _fail(message: str, code: int) -> int:
