@@ -25,7 +25,7 @@ from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, new_broker, take_limits
 from penstock.node.calls import new_calls
-from penstock.node.clients.fronts import answer_recalls, rocketmq_fronts
+from penstock.node.clients.fronts import answer_brokers, rocketmq_fronts
 from penstock.node.clients.listener import listener_of
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
@@ -363,7 +363,7 @@ class Node:
         """Open the controller and HA ports that the settings contain."""
         self._peer_files.follow()
         answer_positions(self._broker, self._calls)
-        answer_recalls(self._rocketmq, self._calls)
+        answer_brokers(self._rocketmq, self._broker, self._calls)
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),

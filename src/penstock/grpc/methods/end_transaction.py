@@ -6,7 +6,8 @@ it is refused, an equal one succeeds and changes nothing. A resolution that is n
 nothing.
 
 A half message is named by its transaction id, and has to be of the topic and of the message id that
-the request has.
+the request has. The master of its set is asked if that is another node: the one that took it may
+have handed the set over, and some clients ask the node that they know first.
 
 Source: RocketMQ's proxy `EndTransactionActivity`; remoting/handlers/end_transaction.py.
 """
@@ -25,13 +26,13 @@ from penstock.grpc.producing.transactions import read_transaction_id
 from penstock.grpc.proto.messages import Answer, EndTransactionRequest, Status
 from penstock.grpc.statuses import Code
 from penstock.protobuf.codec import decode
-from penstock.remoting.errors import WrongHalf
+from penstock.remoting.halves.passing_on import Decision, check_half, decide_there, master_of
 from penstock.remoting.halves.record import Outcome
 from penstock.remoting.halves.work import Decide
 
 if TYPE_CHECKING:
+    from penstock.base.ids import BrokerId
     from penstock.broker.partitions import HostedTopic
-    from penstock.remoting.halves.record import Half
 
 _OK: Final = Answer(status=Status(code=Code.OK, message="OK"))
 _UNKNOWN: Final = 0
@@ -51,23 +52,29 @@ def _handle(call: Call, message: bytes) -> None:
         raise Refused(Code.BAD_REQUEST, f"{request.source} is no source of a decision")
     if not request.message_id:
         raise Refused(Code.ILLEGAL_MESSAGE_ID, "a decision names the id of its message")
-    located = read_transaction_id(request.transaction_id)
-    halves = call.client.front.keeping.halves
-    place = halves.place(located.partition)
-    found = halves.find(place, located.offset)
-    if found is not None:
-        _check_half(topic, found.half)
-    if outcome is None:
+    located, front = read_transaction_id(request.transaction_id), call.client.front
+    halves = front.keeping.halves
+    partition, offset = located.partition, located.offset
+    master = master_of(call.client.broker, halves, partition)
+    if master is not None and outcome is not None:
+        decision = Decision(partition, offset, outcome, request.message_id)
+        front.spawn("decision of a transaction", _pass_on(call, master, decision, topic))
+        return
+    place = check_half(halves, partition, offset, topic) if master is None else None
+    if place is None or outcome is None:
         call.reply(_OK)
         return
     done = partial(_answer, call)
-    halves.end(place, Decide(located.offset, outcome, done, request.message_id))
+    halves.end(place, Decide(offset, outcome, done, request.message_id))
 
 
-def _check_half(topic: HostedTopic, half: Half) -> None:
-    """Check that the request is about this half message. Raises WrongHalf."""
-    if half.topic_id != topic.topic_id or half.group != topic.name:
-        raise WrongHalf("the half message is not one of gRPC producers of this topic")
+async def _pass_on(call: Call, master: BrokerId, decision: Decision, topic: HostedTopic) -> None:
+    try:
+        await decide_there(call.client.front.desk.calls, master, decision, topic)
+    except PlatformError as error:
+        call.fail(error)
+        return
+    call.reply(_OK)
 
 
 def _answer(call: Call, outcome: int | PlatformError) -> None:

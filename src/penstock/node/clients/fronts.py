@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.coordinator.calls.decision import DecisionRequest
 from penstock.coordinator.calls.recall import RecallRequest
 from penstock.node.clients.grpc import grpc_port
 from penstock.node.clients.remoting import remoting_front
 from penstock.remoting.config import RemotingConfig
 
 if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
     from penstock.coordinator.calls.asking import Caller
     from penstock.grpc.port import GrpcPort
     from penstock.kafka.front import KafkaFront
@@ -41,13 +43,16 @@ class RocketFronts(NamedTuple):
         return None if front is None else front.keeping
 
 
-def answer_recalls(fronts: RocketFronts, calls: BrokerCalls) -> None:
+def answer_brokers(fronts: RocketFronts, broker: Broker, calls: BrokerCalls) -> None:
     """Answer other brokers about messages that wait in the sets that are led here."""
-    if fronts.keeping is None:
+    keeping = fronts.keeping
+    if keeping is None:
         return
-    from penstock.remoting.recall.asking import answer  # noqa: PLC0415  as below
+    from penstock.remoting.halves import passing_on  # noqa: PLC0415  as below
+    from penstock.remoting.recall import asking  # noqa: PLC0415
 
-    calls.server.serve(RecallRequest, partial(answer, fronts.keeping.recalls))
+    calls.server.serve(RecallRequest, partial(asking.answer, keeping.recalls))
+    calls.server.serve(DecisionRequest, partial(passing_on.answer, broker, keeping.halves))
 
 
 def rocketmq_fronts(settings: NodeSettings, kafka: KafkaFront, calls: Caller) -> RocketFronts:

@@ -98,12 +98,19 @@ class Halves:
 
         Raises MessageGone, NotMaster and others of partitions that are not led here.
         """
-        topic = self._broker.partitions.by_name.get(HALF_TOPIC.encode())
-        if topic is None or not topic.internal or partition >= len(topic.placed):
-            raise MessageGone("no half message waits there")
-        hosted = partition_to_mark(topic, partition)
+        hosted = partition_to_mark(self._own_topic(partition), partition)
         hosted.check_still_led()
         return hosted
+
+    def set_of(self, partition: int) -> ReplicaSetId:
+        """Return the set whose half messages are in a partition. Raises MessageGone."""
+        return self._own_topic(partition).placed[partition]
+
+    def _own_topic(self, partition: int) -> HostedTopic:
+        topic = self._broker.partitions.by_name.get(HALF_TOPIC.encode())
+        if topic is None or not topic.internal or not 0 <= partition < len(topic.placed):
+            raise MessageGone("no half message waits there")
+        return topic
 
     def find(self, place: HostedPartition, number: int) -> OpenHalf | None:
         """Return a half message that waits; None if none does, or that is not known yet."""

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from penstock.coordinator.calls.asking import CallTooLarge, Message
+from penstock.coordinator.calls.decision import DecisionRequest, DecisionResponse
 from penstock.coordinator.calls.extents import (
     BatchesRequest,
     BatchesResponse,
@@ -88,6 +89,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     12: DeleteGroupRequest,
     13: TierRunsRequest,
     14: RecallRequest,
+    15: DecisionRequest,
     128: Unserved,
     129: StillThere,
     130: MarkersResponse,
@@ -100,6 +102,7 @@ KINDS: Final[Mapping[int, type[Message]]] = {
     137: GroupPositionsResponse,
     138: TierRunsResponse,
     139: RecallResponse,
+    140: DecisionResponse,
 }
 
 CALL_CODEC = MessageCodec[Message](
