@@ -65,7 +65,8 @@ class Remains:
                 server.process.call_soon(partial(self._snapshot, one))
         if len(self._taken) < len(self._logs):
             return True
-        return any(_wasteful(server, one) for server, one in self._logs)
+        # A pass may be due to a file that was taken over just now, and its deletions under way.
+        return any(_wasteful(server, one) or _is_leaking(server, one) for server, one in self._logs)
 
     def _snapshot(self, member: ReplicaSetMember) -> None:
         member.log.checkpoint(lambda _: self._taken.add(id(member)))
@@ -73,7 +74,7 @@ class Remains:
     def findings(self, image: ClusterImage) -> Iterator[str]:
         """Name what belongs to nothing."""
         for server, member in self._logs:
-            if server.is_disk_damaged or member.log.is_fenced:
+            if not _is_judged(server, member):
                 continue
             name = f"{server.name}: set {member.replica_set_id}"
             for path in sorted(_leaked(server, member)):
@@ -95,6 +96,14 @@ def _members(server: Server) -> list[ReplicaSetMember]:
     if not isinstance(node, Node) or node.manager is None:
         return []
     return list(node.manager.members.values())
+
+
+def _is_judged(server: Server, member: ReplicaSetMember) -> bool:
+    return not (server.is_disk_damaged or member.log.is_fenced)
+
+
+def _is_leaking(server: Server, member: ReplicaSetMember) -> bool:
+    return _is_judged(server, member) and bool(_leaked(server, member))
 
 
 def _leaked(server: Server, member: ReplicaSetMember) -> set[str]:

@@ -327,13 +327,14 @@ def test_a_fetch_that_waits_with_a_refusal_gets_records_once_its_group_knows_of_
 def test_a_group_that_goes_on_refusing_is_asked_less_and_less_by_one_fetch(
     node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admissions, "REFUSED_MS", 1)
-    monkeypatch.setattr(fetching, "REFUSED_S", 0.01)
+    # A refusal that is over before the fetch is woken by it would be asked for once more.
+    monkeypatch.setattr(admissions, "REFUSED_MS", 50)
+    monkeypatch.setattr(fetching, "REFUSED_S", 0.05)
     member = Member(client, topic)
     assert part_of(member.open(0)).error_code == UNKNOWN
     before = node.call(lambda: asked_of_groups(node))
-    member.fetch((), max_wait=ms(1_000))
-    # After 10, 20, 40, 80, 160, 320 ms and at the end; each 10 ms it would be a hundred times.
+    member.fetch((), max_wait=ms(1_500))
+    # After 50, 100, 200, 400 ms and at the end; each 50 ms it would be thirty times.
     assert 3 <= node.call(lambda: asked_of_groups(node)) - before <= 10
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from harness.ids import as_brokers
 from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.invariant import InvariantViolation
 from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.replica import followed_set
 from penstock.replica.followed_set import FollowedSet
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
@@ -135,7 +137,18 @@ def test_what_a_slave_forgets_shows(
     monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any, told: str
 ) -> None:
     monkeypatch.setattr(FollowedSet, name, wrong)
+    monkeypatch.setattr(followed_set, "invariant", lambda *_, **__: None)
     assert told in "".join(follows())
+
+
+def test_a_slave_that_begins_below_its_end_is_stopped_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        FollowedSet, "_cut", lambda self, position: self._begin_when_durable(position)
+    )
+    with pytest.raises(InvariantViolation, match="runs go on at the end"):
+        follows()
 
 
 def aligned() -> list[str]:
