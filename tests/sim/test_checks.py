@@ -158,8 +158,8 @@ def test_a_segment_file_that_belongs_to_nothing(monkeypatch: pytest.MonkeyPatch)
         server.disk.open(path, create=True)
         await asyncio.sleep(0.1)
 
-    (finding,) = run_plan(PLAN, leave).findings
-    assert finding.endswith(f"{1 << 50:020d}.log belongs to nothing")
+    told = run_plan(PLAN, leave).findings  # among them that such a disk can not be started from
+    assert any(one.endswith(f"{1 << 50:020d}.log belongs to nothing") for one in told)
 
 
 def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
