@@ -1,4 +1,4 @@
-"""Logs who was not let in, and why, without end to nobody's harm.
+"""Logs who was not let in, and why, within bounds.
 
     the first of a minute       a line each, LINES_MAX in all and LINES_OF_ADDRESS of an address
     further ones                counted; one line with the number when the minute is over
