@@ -48,12 +48,12 @@ from penstock.protocol.messages import encode_request
 from penstock.quotas.entities import entity_of
 from reliability.attacks.attack_frames import (
     ANSWER_SECONDS,
-    RETRY_SECONDS,
     Address,
     Aim,
     Attack,
     Wait,
     exchange,
+    exchanging,
     request,
 )
 
@@ -206,25 +206,16 @@ def _sending(
 ) -> Iterator[None]:
     """Begin with some frames, then exchange what `make` gives again and again."""
 
-    def worker() -> Callable[[Wait], None]:
-        held: list[socket.socket] = []
+    def connect() -> socket.socket:
+        connection = shaken(address)
+        try:
+            exchange(connection, prelude)
+        except OSError:
+            connection.close()
+            raise
+        return connection
 
-        def once(wait: Wait) -> None:
-            try:
-                if not held:
-                    held.append(shaken(address))
-                    exchange(held[0], prelude)
-                exchange(held[0], make())
-            except OSError:
-                while held:
-                    held.pop().close()
-                wait(RETRY_SECONDS)
-
-        return once
-
-    with contextlib.ExitStack() as stack:
-        for _ in range(connections):
-            stack.enter_context(floods.repeating(worker()))
+    with exchanging(connect, lambda: make, connections):
         yield
 
 

@@ -69,19 +69,42 @@ def some(connection: socket.socket, size: int) -> bytes:
     return taken
 
 
+def plain(address: Address) -> socket.socket:
+    """Connect without TLS."""
+    return socket.create_connection(address, ANSWER_SECONDS)
+
+
 @contextlib.contextmanager
 def asking(address: Address, batches: list[list[bytes]], connections: int) -> Iterator[None]:
     """Exchange one batch of frames after the other, on so many connections at once."""
 
+    def made() -> Callable[[], list[bytes]]:
+        return itertools.cycle(batches).__next__
+
+    with exchanging(lambda: plain(address), made, connections):
+        yield
+
+
+@contextlib.contextmanager
+def exchanging(
+    connect: Callable[[], socket.socket],
+    made: Callable[[], Callable[[], list[bytes]]],
+    connections: int = 1,
+) -> Iterator[None]:
+    """Exchange frames again and again, on so many connections at once.
+
+    `made` returns for each of them what makes its frames. A connection that fails is made anew.
+    """
+
     def worker() -> Callable[[Wait], None]:
-        turn = itertools.cycle(batches)
+        make = made()
         held: list[socket.socket] = []
 
         def once(wait: Wait) -> None:
             try:
                 if not held:
-                    held.append(socket.create_connection(address, ANSWER_SECONDS))
-                exchange(held[0], next(turn))
+                    held.append(connect())
+                exchange(held[0], make())
             except OSError:
                 while held:
                     held.pop().close()

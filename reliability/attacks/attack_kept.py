@@ -31,7 +31,8 @@ from reliability.attacks.attack_frames import (
     Wait,
     asking,
     exactly,
-    exchange,
+    exchanging,
+    plain,
     request,
 )
 
@@ -70,24 +71,7 @@ def find_coordinator(address: Address) -> None:
 def sending(address: Address, make: Callable[[], list[bytes]], connections: int) -> Iterator[None]:
     """Exchange what `make` gives, again and again, on so many connections at once."""
 
-    def worker() -> Callable[[Wait], None]:
-        held: list[socket.socket] = []
-
-        def once(wait: Wait) -> None:
-            try:
-                if not held:
-                    held.append(socket.create_connection(address, ANSWER_SECONDS))
-                exchange(held[0], make())
-            except OSError:
-                while held:
-                    held.pop().close()
-                wait(RETRY_SECONDS)
-
-        return once
-
-    with contextlib.ExitStack() as stack:
-        for _ in range(connections):
-            stack.enter_context(floods.repeating(worker()))
+    with exchanging(lambda: plain(address), lambda: make, connections):
         yield
 
 
