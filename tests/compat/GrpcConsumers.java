@@ -157,6 +157,7 @@ public class GrpcConsumers {
     static void through(String[] words, boolean isPush, boolean isFifo) throws Exception {
         Set<String> sent = ConcurrentHashMap.newKeySet();
         Set<String> acknowledged = ConcurrentHashMap.newKeySet();
+        Set<String> refused = ConcurrentHashMap.newKeySet(); // may be acknowledged all the same
         if (isPush) {
             PROVIDER.newPushConsumerBuilder()
                     .setClientConfiguration(configuration(words[0]))
@@ -173,7 +174,7 @@ public class GrpcConsumers {
         } else {
             SimpleConsumer consumer = simpleConsumer(words, FilterExpression.SUB_ALL);
             for (int n = 0; n < SIMPLE_THREADS; n++) {
-                Thread receiving = new Thread(() -> receive(consumer, acknowledged));
+                Thread receiving = new Thread(() -> receive(consumer, acknowledged, refused));
                 receiving.setDaemon(true);
                 receiving.start();
             }
@@ -205,10 +206,12 @@ public class GrpcConsumers {
             Thread.sleep(100);
         }
         sent.removeAll(acknowledged);
+        sent.removeAll(refused); // the nodes are asked for these
         tell("\"left\": " + sent.size());
     }
 
-    static void receive(SimpleConsumer consumer, Set<String> acknowledged) {
+    static void receive(
+            SimpleConsumer consumer, Set<String> acknowledged, Set<String> refused) {
         while (true) {
             try {
                 for (MessageView message : consumer.receive(16, Duration.ofSeconds(10))) {
@@ -218,6 +221,7 @@ public class GrpcConsumers {
                         consumer.ack(message);
                         acknowledged.add(body(message));
                     } catch (Exception failed) { // a broken connection is no ClientException
+                        refused.add(body(message));
                         tell("\"refused\": \"" + body(message) + "\"");
                     }
                 }
