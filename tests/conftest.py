@@ -4,8 +4,10 @@ An assertion that fails shows its values in the helpers and contracts too.
 """
 
 import gc
+import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -25,6 +27,8 @@ hypothesis.settings.load_profile("no-deadline")
 YOUNG_OBJECTS = 20_000
 """So many objects more than before begin a collection, and not 700: tests make and leave much more,
 and collections took a seventh of their time."""
+
+ENVIRONMENT = pytest.StashKey[dict[str, str]]()
 
 gc.disable()  # until all tests are collected: modules and tests live to the end
 
@@ -58,8 +62,24 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Let a test with processes answer for what it and its fixtures left open, not a later one."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember the environment before the test and its fixtures."""
+    item.stash[ENVIRONMENT] = _own_environment()
+
+
+def _own_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("PENSTOCK_")}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Let a test answer for what it and its fixtures leave behind, not a later one.
+
+    Settings of ours in the environment would be those of all tests behind it.
+    """
+    yield
     if item.get_closest_marker("process"):
         gc.collect()
+    before, after = item.stash[ENVIRONMENT], _own_environment()
+    assert after == before, "the test leaves PENSTOCK_… in the environment: use monkeypatch"

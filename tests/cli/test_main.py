@@ -165,8 +165,17 @@ def test_results_that_nobody_reads_any_more_are_no_error():
         assert ended(pipe, "-c", PRINTS_A_ROW) == (0, "")
 
 
-def test_debug_shows_the_traceback(capsys, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_DEBUG", "")
+@pytest.mark.parametrize("before", [None, "before"])
+def test_options_of_one_call_are_not_those_of_the_next(capsys, monkeypatch, before):
+    names = ("PENSTOCK_CLIENT_CONFIG", "PENSTOCK_DEBUG")
+    for name in names:
+        monkeypatch.setenv(name, before) if before else monkeypatch.delenv(name, raising=False)
+    code, _, _ = run(capsys, "--debug", "--client-config", "a.properties", "config", "alter")
+    assert code == 2
+    assert [os.environ.get(name) for name in names] == [before, before]
+
+
+def test_debug_shows_the_traceback(capsys):
     code, _, err = run(capsys, "--debug", "node", "--config", "absent.toml")
     assert code == 2
     assert err.startswith("Traceback")

@@ -13,7 +13,7 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -49,6 +49,7 @@ from penstock.cli.launch import http
 from penstock.cli.records import message
 from penstock.cli.tier import commands as tier_commands
 
+DEBUG_VARIABLE = "PENSTOCK_DEBUG"
 QUOTED_CHARACTERS_MAX = 80
 MESSAGE_CHARACTERS_MAX = 2_000
 """Of a longer message the middle is left out: it repeats what was given."""
@@ -112,7 +113,7 @@ def penstock(
     if client_config is not None:
         os.environ[CLIENT_CONFIG_VARIABLE] = str(client_config)
     if debug:
-        os.environ["PENSTOCK_DEBUG"] = "1"
+        os.environ[DEBUG_VARIABLE] = "1"
     if version:
         from penstock.node.pages.build_info import version_line
 
@@ -128,7 +129,22 @@ examples.attach(app)
 
 def guarded(arguments: Sequence[str] | None = None) -> int:
     """Run one command; turn whatever it raises into one line on stderr and an exit code."""
-    return _written_out(_run(arguments))
+    with _environment_kept():
+        return _written_out(_run(arguments))
+
+
+@contextlib.contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Take back what a command's options have put into the environment for what it starts."""
+    before = {name: os.environ.get(name) for name in (CLIENT_CONFIG_VARIABLE, DEBUG_VARIABLE)}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @cache
@@ -249,7 +265,7 @@ def _options_with_value(command: Any) -> set[str]:
 
 
 def _fail(message: str, code: int) -> int:
-    if os.environ.get("PENSTOCK_DEBUG") == "1":
+    if os.environ.get(DEBUG_VARIABLE) == "1":
         traceback.print_exc()
     text = " ".join(message.split())
     if len(text) > MESSAGE_CHARACTERS_MAX:
