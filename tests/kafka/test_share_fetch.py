@@ -1,9 +1,12 @@
 """ShareFetch and ShareAcknowledge on a live node: what a member gets, and what becomes of it."""
 
+import asyncio
 from contextlib import closing
+from typing import Any
 
 import pytest
 
+from penstock.kafka.shares import fetching
 from penstock.protocol.error_codes import ErrorCode
 from tests.kafka.sharing import (
     ACCEPT,
@@ -218,6 +221,31 @@ def test_who_renews_asks_for_no_records(client: RawClient, topic: bytes, name: s
     nothing = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "is_renew_ack": True}
     answer = member.fetch((), {0: [(0, 0, [RENEW])]}, **nothing | {name: 1})
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_what_comes_back_while_a_fetch_reads_behind_it_is_handed_out_with_its_bytes(
+    node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(client, "t", batch(b"a"))
+    produce(client, "t", batch(b"b"))
+    with closing(node.connect()) as other_client:
+        other = Member(other_client, topic, name="other")
+        assert ranges(other.open(0, max_records=1)) == [Range(0, 0, 1)]
+        read = fetching.ShareFetching._read
+        first_offsets: list[int] = []
+
+        async def given_back_meanwhile(self: Any, wanted: Any) -> Any:
+            found = await read(self, wanted)
+            first_offsets.extend(offset for _, offset in wanted)
+            if len(first_offsets) == 1:
+                await asyncio.to_thread(other.say, 0, 0, RELEASE)
+            return found
+
+        monkeypatch.setattr(fetching.ShareFetching, "_read", given_back_meanwhile)
+        answer = Member(client, topic).open(0)
+        assert first_offsets == [1, 0]
+        assert ranges(answer) == [Range(0, 0, 2), Range(1, 1, 1)]
+        assert values(answer) == [b"a", b"b"]
 
 
 def test_a_share_begins_at_the_end_by_default(node: LiveNode, client: RawClient) -> None:

@@ -163,7 +163,7 @@ def _reconciled(
 ) -> ShareCurrent:
     """Return what a member has next: all that it is to have, in the target's epoch."""
     epoch = max(draft.epoch, group.target_epoch)
-    if before.epoch == epoch and before is not _NEW:
+    if before.epoch == epoch:
         return before
     target = draft.target(member_id)
     return ShareCurrent(epoch, before.epoch, NOTHING if target is None else target.partitions)
