@@ -93,7 +93,7 @@ compat: setup java ## tests with other Kafka clients; skipped with a reason if M
 	$(PYTEST) -m compat --timeout 300
 
 suites: setup ## the clients' own tests, fetched and run against real nodes; CLIENT=franz-go for one
-	nice -n 5 $(BIN)/python -m reliability.suites $(or $(CLIENT),franz-go kafka-go kafka-python librdkafka)
+	nice -n 5 $(BIN)/python -m reliability.suites $(or $(CLIENT),franz-go kafka-go kafka-python librdkafka sarama)
 
 bench: setup java ## benchmarks; results as JSON
 	$(BIN)/python -m benchmarks

@@ -56,13 +56,17 @@ class ClusterProcess:
         place_of: PlaceOf = lambda _: Place(LOOPBACK),
         listener: str = "",
         listener_security: Mapping[str, object] | None = None,
+        listener_advertised: str = "",
+        has_racks: bool = False,
         has_remoting: bool = False,
         has_grpc: bool = False,
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
         With a `listener` each broker has one of that name beside its first, at `listener_ports`,
-        and `listener_security` as its section `security`;
+        and `listener_security` as its section `security`; clients of it are told the host
+        `listener_advertised` with the same ports, where something has to pass bytes on;
+        with `has_racks` each stands in a rack of its own, whose name is its id;
         with `has_remoting` each has a port for RocketMQ's clients, at `remoting_ports`, and with
         `has_grpc` one for those of gRPC, at `grpc_ports`.
         `data_of` says where the data of each process lie, `place_of` where it runs.
@@ -76,6 +80,8 @@ class ClusterProcess:
         self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
         self._listener, self._listener_security = listener, listener_security or {}
+        self._listener_advertised = listener_advertised
+        self._has_racks = has_racks
         self.listener_ports = (
             {broker_id: free_port() for broker_id in broker_ids} if listener else {}
         )
@@ -243,11 +249,16 @@ class ClusterProcess:
             "node": {"advertised_host": self._host_of(peer_id)},
             "log": {"segment_bytes": SEGMENT_BYTES},
         }
+        if self._has_racks:
+            own["node"]["rack"] = str(peer_id)
         if peer_id in self.listener_ports:
             port = self.listener_ports[peer_id]
             host = self._place_of(peer_id).address
             own["node"]["listeners"] = [f"{self._listener}://{host}:{port}"]
             own["security"] = dict(self._listener_security)
+            if self._listener_advertised:
+                told = f"{self._listener}://{self._listener_advertised}:{port}"
+                own["node"]["advertised_listeners"] = [told]
         if peer_id in self.remoting_ports:
             own["remoting"] = {"port": self.remoting_ports[peer_id]}
         if peer_id in self.grpc_ports:

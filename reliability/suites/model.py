@@ -39,6 +39,12 @@ class Nodes:
     by_id: Mapping[int, NodeProcess]
     login_port: int = 0
     """Of one node that is alone: where clients come in with a password."""
+    proxy_api: str = ""
+    """URL of Toxiproxy, where it stands between clients and nodes."""
+    proxied: Sequence[str] = ()
+    """Host and port of each node there."""
+    commands: Path | None = None
+    """A directory with a `docker` that stops and starts them."""
 
     @property
     def bootstrap(self) -> str:
@@ -77,6 +83,8 @@ class Suite:
     run: Callable[[Call], Outcomes]
     node_ids: Sequence[int] = (1, 2, 3)
     settings: SettingsOf = field(default_factory=lambda: MappingProxyType({}))
+    is_proxied: bool = False
+    """Whether Toxiproxy stands between clients and nodes."""
     known: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Tests that do not pass, and why."""
 

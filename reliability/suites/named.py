@@ -1,6 +1,9 @@
 """Which clients' tests can be run, with what they need, and what is known not to pass."""
 
+import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness.node import SettingsOf
@@ -13,6 +16,12 @@ FRANZ_GO, FRANZ_GO_VERSION = "github.com/twmb/franz-go", "v1.22.3"
 KAFKA_GO, KAFKA_GO_VERSION = "github.com/segmentio/kafka-go", "v0.4.51"
 KAFKA_PYTHON_VERSION = "3.0.12"
 LIBRDKAFKA_VERSION = "2.14.2"
+SARAMA, SARAMA_VERSION = "github.com/IBM/sarama", "v1.61.1"
+
+_TEST = re.compile(r"^func (Test\w+)", re.MULTILINE)
+
+SARAMA_SPEAKS = "4.1.0"
+"""The release of Kafka that sarama's tests are told."""
 
 RECORDS = 20_000
 """Of franz-go's long tests, instead of 500,000."""
@@ -66,6 +75,27 @@ def _fetch_kafka_python(work: Path) -> Path:
     return fetch_package(work, "kafka-python", KAFKA_PYTHON_VERSION)
 
 
+def _fetch_sarama(work: Path) -> Path:
+    source = fetch_module(work, SARAMA, SARAMA_VERSION)
+    fixed = 'fmt.Sprintf("127.0.0.1:%d", 29090+i)'
+    given = 'strings.Split(os.Getenv("PROXIED"), ",")[i-1]'
+    replace_in([source / "functional_test.go"], fixed, given)
+    return source
+
+
+def _run_sarama(given: Call) -> Outcomes:
+    env = {
+        "TOXIPROXY_ADDR": given.nodes.proxy_api,
+        "PROXIED": ",".join(given.nodes.proxied),
+        "KAFKA_VERSION": SARAMA_SPEAKS,
+        "PATH": f"{given.nodes.commands}:{os.environ['PATH']}",
+    }
+    functional = [*given.source.glob("functional_*_test.go")]
+    names = [name for path in functional for name in _TEST.findall(path.read_text())]
+    call = given if given.only else replace(given, only=f"^({'|'.join(names)})$")
+    return run_go(call, ["."], env=env, more=["-tags=functional", "-mod=mod"])
+
+
 def _fetch_librdkafka(work: Path) -> Path:
     return fetch_librdkafka(work, LIBRDKAFKA_VERSION)
 
@@ -113,6 +143,22 @@ SUITES: Mapping[str, Suite] = {
             "0077_compaction": "segment.bytes below 1 MiB, which Kafka 4.0 refuses (KIP-1030)",
             "0081_admin": "wants replicas in the order that it gave; they are in that of their set",
             "0129_fetch_aborted_msgs": "segment.bytes below 1 MiB, as 0077",
+        },
+    ),
+    "sarama": Suite(
+        client="sarama",
+        version=SARAMA_VERSION,
+        fetch=_fetch_sarama,
+        run=_run_sarama,
+        node_ids=(1, 2, 3, 4, 5),
+        is_proxied=True,
+        settings={
+            "groups": {"initial_rebalance_delay_ms": 0},
+            "broker": {"slave_reads": "rack"},
+        },
+        known={
+            "TestFuncAdminAlterPartitionReassignments": "replicas are those of the topic's set",
+            "TestFuncIdempotentBufferedSequence": "looks for an exception in Kafka's own log",
         },
     ),
 }

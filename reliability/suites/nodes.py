@@ -7,7 +7,9 @@ from pathlib import Path
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.ports import free_port
+from reliability.suites.containers import containers
 from reliability.suites.model import Nodes, Suite
+from reliability.suites.proxies import PROXIED_HOST, proxied, wait_for_proxies
 
 LOGIN = "adminplain:admin-secret"
 """Whom kafka-go's tests come in as on a second port, with PLAIN and without TLS."""
@@ -22,8 +24,36 @@ def nodes_of(suite: Suite, directory: Path) -> Iterator[Nodes]:
         with _alone(suite, directory) as nodes:
             yield nodes
         return
+    if suite.is_proxied:
+        with _behind_proxies(suite, directory) as nodes:
+            yield nodes
+        return
     with ClusterProcess(directory, brokers=len(suite.node_ids), settings=suite.settings) as cluster:
         yield Nodes(cluster.nodes)
+
+
+@contextmanager
+def _behind_proxies(suite: Suite, directory: Path) -> Iterator[Nodes]:
+    """Give nodes a listener that clients are told to reach through the proxies."""
+    cluster = ClusterProcess(
+        directory,
+        brokers=len(suite.node_ids),
+        settings=suite.settings,
+        listener="PROXIED",
+        listener_security={"listener_security_protocol_map": ["PROXIED:PLAINTEXT"]},
+        listener_advertised=PROXIED_HOST,
+        has_racks=True,
+    )
+    ports = cluster.listener_ports
+    work = directory.parent
+    with (
+        proxied(work, ports) as api,
+        cluster,
+        containers(work / "commands", cluster.nodes) as commands,
+    ):
+        wait_for_proxies(ports)
+        there = [f"{PROXIED_HOST}:{port}" for port in ports.values()]
+        yield Nodes(cluster.nodes, proxy_api=api, proxied=there, commands=commands)
 
 
 @contextmanager

@@ -1,12 +1,16 @@
 """How runs of the clients' own tests are read and judged (`python -m reliability.suites`)."""
 
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.node import NodeFailed
 from reliability.suites import c_suite, go_suites, python_suite
 from reliability.suites.__main__ import row_of, with_others
+from reliability.suites.containers import containers
 from reliability.suites.model import Said, SuiteFailed, call, fetched, judge
 from reliability.suites.named import SUITES
 from reliability.suites.nodes import tracebacks
@@ -141,3 +145,49 @@ def test_a_command_that_fails_or_is_missing_ends_the_suite(tmp_path: Path) -> No
 
 def test_every_known_failure_says_why() -> None:
     assert all(why.strip() for suite in SUITES.values() for why in suite.known.values())
+
+
+class Stoppable:
+    """A node that can be stopped and started; it does not come back where it must not."""
+
+    def __init__(self, comes_back: bool) -> None:
+        self.is_running = True
+        self.comes_back = comes_back
+        self.starts = 0
+
+    def stop(self) -> int:
+        assert self.is_running
+        self.is_running = False
+        return 0
+
+    def start(self) -> float:
+        assert not self.is_running
+        if not self.comes_back:
+            raise NodeFailed("no place on the disk")
+        self.is_running = True
+        self.starts += 1
+        return 0.1
+
+
+def test_the_docker_of_a_suite_stops_and_starts_nodes(tmp_path: Path) -> None:
+    nodes: dict[int, Any] = {3: Stoppable(comes_back=True), 4: Stoppable(comes_back=False)}
+
+    def docker(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [str(commands / "docker"), *words], capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stderr.strip()
+
+    with containers(tmp_path / "commands", nodes) as commands:
+        for _ in range(2):  # what is stopped is left as it is
+            assert docker("compose", "stop", "kafka-3") == (0, "")
+            assert not nodes[3].is_running
+        for _ in range(2):
+            assert docker("compose", "start", "kafka-3") == (0, "")
+            assert (nodes[3].is_running, nodes[3].starts) == (True, 1)
+        assert docker("compose", "stop", "kafka-4") == (0, "")
+        assert docker("compose", "start", "kafka-4") == (1, "no place on the disk")
+        for words in (["exec", "kafka-3"], ["stop", "kafka-9"], ["stop"], ["stop", "kafka-x"]):
+            unknown = f"this docker does not know: compose {' '.join(words)}"
+            assert docker("compose", *words) == (1, unknown)
+        assert docker("ps")[0] == 1
