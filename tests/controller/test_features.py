@@ -34,6 +34,7 @@ from penstock.controller.metadata.levels import (
     LevelRange,
     unpack_levels,
 )
+from penstock.controller.metadata.login_records import UNKNOWN_USERS, LoginSecretChosen
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
@@ -241,7 +242,7 @@ _OF_LEVEL_2: list[r.MetadataRecord] = [
         operation=rules.AclOperation.ALL,
         permission=rules.AclPermission.DENY,
     ),
-    r.CarriedRecord(kind=0x8001, version=9, key="k", body=b'{"key":"k","more":1}'),
+    r.CarriedRecord(kind=0x8101, version=9, key="k", body=b'{"key":"k","more":1}'),
 ]
 
 
@@ -283,7 +284,7 @@ def test_what_was_taken_away_does_not_keep_the_level_up() -> None:
         ),
         cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256),
         cr.AclRemoved(acl_id=bytes(16)),
-        r.CarriedRecord(kind=0x8001, version=9, key="k", body=b'{"key":"k"}', is_removal=True),
+        r.CarriedRecord(kind=0x8101, version=9, key="k", body=b'{"key":"k"}', is_removal=True),
     )
     assert _lower(cluster) == 1
 
@@ -296,10 +297,10 @@ def test_carried_records_are_kept_byte_for_byte_the_newest_of_a_key_in_the_order
         return r.CarriedRecord(kind=kind, version=5, key=key, body=body)
 
     image = ClusterImage()
-    first, other, second = carried(0x8001, "a", 1), carried(0x8002, "a", 1), carried(0x8001, "a", 2)
-    replay(image, [_LEVEL_2, first, carried(0x8001, "b", 1), other, second])
+    first, other, second = carried(0x8101, "a", 1), carried(0x8102, "a", 1), carried(0x8101, "a", 2)
+    replay(image, [_LEVEL_2, first, carried(0x8101, "b", 1), other, second])
     kept = snapshot_records(image)[1:]
-    assert kept == [carried(0x8001, "b", 1), other, second]
+    assert kept == [carried(0x8101, "b", 1), other, second]
     assert second.body in encode_records([_LEVEL_2, *kept])
 
 
@@ -409,6 +410,8 @@ _kept = st.one_of(
     st.builds(DelegationTokenRemoved, token_id=_names),
     of_reassignments,
     of_give_ups,
+    st.just(LoginSecretChosen(key=UNKNOWN_USERS, secret=bytes(32))),
+    st.just(cr.removal_of(r.RecordKind.LOGIN_SECRET_CHOSEN, UNKNOWN_USERS)),
     st.builds(
         lambda kind, key, more: r.CarriedRecord(
             kind=kind,
@@ -418,7 +421,7 @@ _kept = st.one_of(
             else b'{"more":%d,"key":"%b"}' % (more, key.encode()),
             is_removal=more is None,
         ),
-        st.sampled_from([0x8001, 0xFFFF]),
+        st.sampled_from([0x8101, 0xFFFF]),
         _names,
         st.one_of(st.none(), st.integers(0, 9)),
     ),

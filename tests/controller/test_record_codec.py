@@ -29,6 +29,7 @@ from penstock.controller.metadata import records as r
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.declare import Shape, since
 from penstock.controller.metadata.levels import METADATA_LEVELS
+from penstock.controller.metadata.login_records import LoginSecretChosen
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 from penstock.controller.metadata.tier_records import CopiesGivenUp
@@ -166,8 +167,9 @@ _ALL: list[r.MetadataRecord] = [
     DelegationTokenRemoved(token_id="t"),
     ReassignmentChanged(key="3", target=as_brokers(4, 1), before=as_brokers(1, 2)),
     cr.removal_of(r.RecordKind.REASSIGNMENT_CHANGED, "3"),
+    LoginSecretChosen(key="unknown-users", secret=bytes(range(32))),
     CopiesGivenUp(topic_id=_ID, count=3),
-    r.CarriedRecord(kind=0x8001, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
+    r.CarriedRecord(kind=0x8101, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
     r.CarriedRecord(kind=0xFFFF, version=1, key="k", body=b'{"key":"k"}', is_removal=True),
 ]
 _FIRST_OF_LEVEL_2 = [type(one) for one in _ALL].index(r.FeatureLevelChanged)
@@ -290,7 +292,7 @@ def test_a_level_that_this_release_does_not_read_is_refused_before_what_follows(
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"no", b'{"key":1}', b'{"key":"\\ud97e","more":1}'])
 def test_a_carried_record_without_a_key_is_refused(body: bytes) -> None:
     with pytest.raises(CorruptMetadata):
-        decode_records(struct.pack(">HHI", 0x8001, 1, len(body)) + body)
+        decode_records(struct.pack(">HHI", 0x8101, 1, len(body)) + body)
 
 
 @pytest.mark.parametrize(

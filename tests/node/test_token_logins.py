@@ -11,6 +11,7 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.node.access import token_logins
 from penstock.node.access.token_logins import TokenLogins, read_token_secrets
+from penstock.node.access.users import UnknownUsers
 from penstock.runtime.io.randomness import SystemRandomness
 from tests.controller.cluster import Cluster
 
@@ -42,7 +43,8 @@ def place() -> Place:
 
 @pytest.fixture
 def logins(place: Place) -> TokenLogins:
-    return TokenLogins(place.image, lambda: place.secrets, lambda: place.now_ms, SystemRandomness())
+    unknown = UnknownUsers(place.image, SystemRandomness())
+    return TokenLogins(place.image, lambda: place.secrets, lambda: place.now_ms, unknown)
 
 
 def test_a_token_lets_its_owner_in_until_it_is_over(place: Place, logins: TokenLogins) -> None:

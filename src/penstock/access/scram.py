@@ -7,8 +7,8 @@
                                               ◄─   v=signature
 
 What a server keeps of a password (`ScramKeys`) proves nothing to another server, and the password
-never travels. An unknown user gets a salt as well, always the same one, and fails at the end like
-a wrong password: nothing tells one from the other.
+never travels. An unknown user gets a salt as well, always the same one (ADR 0206), and fails at the
+end like a wrong password: nothing tells one from the other.
 
 Source: RFC 5802, RFC 7677; Kafka `ScramSaslServer`, `ScramFormatter`, KIP-84. As in Kafka,
 passwords are taken as their UTF-8 bytes, without SASLprep. Channel binding is not offered.

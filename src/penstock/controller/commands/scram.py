@@ -8,6 +8,7 @@ Source: Kafka `ScramControlManager`, KIP-554.
 from penstock.base.errors import as_answer
 from penstock.controller.commands.access import AlterScram, ScramOutcome, ScramRemoval, ScramUpsert
 from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.login_secret import chosen_secret
 from penstock.controller.errors import (
     CredentialNotFound,
     DuplicateCredential,
@@ -55,12 +56,11 @@ def alter_scram(context: CommandContext, command: AlterScram) -> Result[tuple[Sc
         except RefusedCommand as refused:
             error = as_answer(refused)
         outcomes.append(ScramOutcome(user=user, error=error))
-    count = len(image.configuration.credentials)
-    if count + len(records) > CREDENTIALS_MAX and any(
-        isinstance(one, ScramCredentialChanged) for one in records
-    ):
+    is_more = any(isinstance(one, ScramCredentialChanged) for one in records)
+    if is_more and len(image.configuration.credentials) + len(records) > CREDENTIALS_MAX:
         raise MetadataPolicyViolation(f"{CREDENTIALS_MAX} credentials are the most.")
-    return Result(tuple(outcomes), tuple(records))
+    secret = chosen_secret(context) if is_more else ()
+    return Result(tuple(outcomes), (*secret, *records))
 
 
 _MECHANISMS = frozenset(map(int, ScramMechanism))

@@ -16,6 +16,7 @@ from typing import ClassVar
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
+from penstock.controller.metadata.login_records import LoginSecretChosen
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.tier_records import CopiesGivenUp
 from penstock.controller.metadata.token_records import (
@@ -163,6 +164,7 @@ ConfigurationRecord = (
     | DelegationTokenChanged
     | DelegationTokenRemoved
     | ReassignmentChanged
+    | LoginSecretChosen
     | CopiesGivenUp
     | CarriedRecord
 )

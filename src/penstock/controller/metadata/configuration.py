@@ -18,6 +18,7 @@ from penstock.controller.metadata.config_records import (
 )
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.metadata.levels import GIVE_UPS_LEVEL, TOKENS_LEVEL
+from penstock.controller.metadata.login_records import LoginSecretChosen
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.quotas.entities import QuotaEntity
@@ -41,13 +42,18 @@ class Configuration:
     """Delegation tokens by id, those that are over until the active controller removes them."""
     reassignments: dict[ReplicaSetId, ReassignmentChanged] = field(default_factory=dict)
     """The replica sets whose members are to change."""
+    login_secrets: dict[str, LoginSecretChosen] = field(default_factory=dict)
+    """What unknown users are answered follows from it; one, by its key, or none yet."""
     give_ups: dict[TopicId, int] = field(default_factory=dict)
     """How often topics gave up what the object store had of them; 0 is left out."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 
     def above(self, level: int) -> list[str]:
-        """Return, for people, the contents that a metadata level cannot hold."""
+        """Return, for people, the contents that a metadata level cannot hold.
+
+        The login secret is none: it is forgotten where the level cannot hold it.
+        """
         counted = (
             (CONFIGURATION_LEVEL, self.resources, "brokers, groups or client metrics configured"),
             (CONFIGURATION_LEVEL, self.quotas, "clients with quotas"),

@@ -44,6 +44,7 @@ class RecordKind(IntEnum):
     DELEGATION_TOKEN_REMOVED = 28
     COPIES_GIVEN_UP = 29
     REASSIGNMENT_CHANGED = 32768
+    LOGIN_SECRET_CHOSEN = 32769
 
 
 class ResourceType(IntEnum):

@@ -17,6 +17,7 @@ from penstock.controller.metadata import token_records as t
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES, RecordKind, ResourceType
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.login_records import LOGIN_SECRET_BYTES, LoginSecretChosen
 from penstock.controller.metadata.reassignment_records import ReassignmentChanged
 from penstock.controller.metadata.tier_records import CopiesGivenUp
 from penstock.controller.metadata.touched import Touched
@@ -57,6 +58,7 @@ def _feature_level_changed(
     if record.feature == METADATA:
         image.features_epoch = 0
         _forget_machines(image, touched)
+        image.configuration.login_secrets.clear()
 
 
 def _forget_machines(image: ClusterImage, touched: Touched) -> None:
@@ -145,6 +147,16 @@ def _reassignment_changed(image: ClusterImage, record: ReassignmentChanged, _: T
     image.configuration.reassignments[record.replica_set_id] = record
 
 
+def _login_secret_chosen(image: ClusterImage, record: LoginSecretChosen, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    length = len(record.secret)
+    invariant(length == LOGIN_SECRET_BYTES, "a login secret has its size", length=length)
+    known = image.configuration.login_secrets
+    invariant(known.keys() <= {record.key}, "there is one login secret", keys=[*known])
+    image.configuration.carried.pop((record.KIND, record.key), None)
+    known[record.key] = record
+
+
 def _copies_given_up(image: ClusterImage, record: CopiesGivenUp, _: Touched) -> None:
     _check_level(image, record.LEVEL)
     invariant(record.topic_id in image.topics_by_id, "the topic is there", id=record.topic_id)
@@ -161,6 +173,8 @@ def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
         )
     if record.kind == RecordKind.REASSIGNMENT_CHANGED and record.key.isdecimal():
         image.configuration.reassignments.pop(ReplicaSetId(int(record.key)), None)
+    if record.kind == RecordKind.LOGIN_SECRET_CHOSEN:
+        image.configuration.login_secrets.pop(record.key, None)
     carried = image.configuration.carried
     carried.pop((record.kind, record.key), None)  # the order is that of the last writing
     if not record.is_removal:
@@ -195,6 +209,7 @@ REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] 
     t.DelegationTokenChanged: _token_changed,
     t.DelegationTokenRemoved: _token_removed,
     ReassignmentChanged: _reassignment_changed,
+    LoginSecretChosen: _login_secret_chosen,
     CopiesGivenUp: _copies_given_up,
     r.CarriedRecord: _carried,
 }

@@ -33,6 +33,7 @@ from penstock.node.access.provider_keys import FetchedKeys, read_keys
 from penstock.node.access.token_logins import TokenLogins, read_token_secrets
 from penstock.node.access.users import (
     ScramUsers,
+    UnknownUsers,
     access_keys,
     first_users,
     plain_digests,
@@ -59,10 +60,9 @@ class NodeDoors:
         self._security = security
         self._grpc = grpc
         self._image = image
-        self._scram = ScramUsers(image, machine.randomness)
-        self._logins = TokenLogins(
-            image, self.token_secrets, machine.clock.wall_ms, machine.randomness
-        )
+        self._scram = ScramUsers(image, UnknownUsers(image, machine.randomness))
+        unknown_tokens = UnknownUsers(image, machine.randomness)
+        self._logins = TokenLogins(image, self.token_secrets, machine.clock.wall_ms, unknown_tokens)
         self._secrets: Watched[TokenSecrets] | None = None
         self._access_keys: Watched[AccessKeys] | None = None
         """Of all who sign, by either protocol."""

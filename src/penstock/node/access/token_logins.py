@@ -18,15 +18,14 @@ from penstock.access.delegation import (
     TokenSecrets,
     secrets_of,
 )
-from penstock.access.scram import SALT_BYTES, ScramKeys, unknown_keys
-from penstock.base.ports import Randomness
+from penstock.access.scram import SALT_BYTES, ScramKeys
 from penstock.controller.metadata.image import ClusterImage
 from penstock.node.access.files import read_private
+from penstock.node.access.users import UnknownUsers
 
 SETTING = "security.delegation_token_secret_file"
 KEPT_MAX = 20_000
 """Keys that are kept, with 500 bytes each: two mechanisms of as many tokens as there may be."""
-_PROCESS_SECRET_BYTES = 32
 _SHAPE = ScramKeys(
     salt=bytes(SALT_BYTES), stored_key=b"", server_key=b"", iterations=LOGIN_ITERATIONS
 )
@@ -46,12 +45,12 @@ class TokenLogins:
         image: ClusterImage,
         secrets: Callable[[], TokenSecrets | None],
         wall_ms: Callable[[], int],
-        randomness: Randomness,
+        unknown: UnknownUsers,
     ) -> None:
         self._tokens = image.configuration.tokens
         self._secrets = secrets
         self._wall_ms = wall_ms
-        self._process_secret = randomness.token_bytes(_PROCESS_SECRET_BYTES)
+        self._unknown = unknown
         self._kept: dict[tuple[str, str], tuple[TokenSecret, ScramKeys]] = {}
 
     def find(self, mechanism: str, token_id: str) -> TokenLogin:
@@ -59,7 +58,7 @@ class TokenLogins:
         token, secrets = self._tokens.get(token_id), self._secrets()
         secret = None if secrets is None else secrets.of(token_id)
         if token is None or secret is None or token.is_over(self._wall_ms()):
-            keys = unknown_keys(mechanism, token_id, self._process_secret, _SHAPE)
+            keys = self._unknown.keys(mechanism, token_id, _SHAPE)
             return TokenLogin(keys=keys, owner=None, expires_ms=0)
         _, _, owner = token.owner.partition(":")
         keys = self._keys(mechanism, token_id, secret)

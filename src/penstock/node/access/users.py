@@ -22,10 +22,10 @@ from penstock.base.ports import Randomness
 from penstock.controller.commands.access import AlterScram, ScramUpsert
 from penstock.controller.metadata.config_records import ScramCredentialChanged, ScramMechanism
 from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.login_records import LOGIN_SECRET_BYTES, UNKNOWN_USERS
 from penstock.node.access.files import read_users, user_lines
 
 NUMBERS = {"SCRAM-SHA-256": ScramMechanism.SHA_256, "SCRAM-SHA-512": ScramMechanism.SHA_512}
-_SECRET_BYTES = 32
 SETTING_OF_PLAIN = "security.sasl_plain_users_file"
 SETTING_OF_FIRST = "security.scram_first_users_file"
 SETTING_OF_ACCESS_KEYS = "security.remoting_access_keys_file"
@@ -33,19 +33,33 @@ SETTING_OF_ACCESS_KEYS = "security.remoting_access_keys_file"
 assert set(NUMBERS) == set(HASHES)
 
 
+class UnknownUsers:
+    """What unknown users are answered: the same by all processes that know the cluster's secret."""
+
+    def __init__(self, image: ClusterImage, randomness: Randomness) -> None:
+        self._chosen = image.configuration.login_secrets
+        self._own = randomness.token_bytes(LOGIN_SECRET_BYTES)
+        """Of this process, as long as the cluster has none."""
+
+    def keys(self, mechanism: str, user: str, like: ScramKeys | None) -> ScramKeys:
+        """Return keys that no password fits, with the shape of `like`."""
+        chosen = self._chosen.get(UNKNOWN_USERS)
+        secret = self._own if chosen is None else chosen.secret
+        return unknown_keys(mechanism, user, secret, like)
+
+
 class ScramUsers:
     """The SCRAM users of the metadata log."""
 
-    def __init__(self, image: ClusterImage, randomness: Randomness) -> None:
+    def __init__(self, image: ClusterImage, unknown: UnknownUsers) -> None:
         self._credentials = image.configuration.credentials
-        self._secret = randomness.token_bytes(_SECRET_BYTES)
-        """Of this process; what unknown users are answered follows from it."""
+        self._unknown = unknown
 
     def find(self, mechanism: str, user: str) -> ScramKeys:
         """Return a user's keys, or some that no password fits."""
         number = NUMBERS[mechanism]
         found = self._credentials.get((user, number))
-        unknown = unknown_keys(mechanism, user, self._secret, self._like())
+        unknown = self._unknown.keys(mechanism, user, self._like())
         return unknown if found is None else _keys(found)
 
     def _like(self) -> ScramKeys | None:

@@ -23,6 +23,7 @@ from penstock.controller.commands.delegation.commands import (
     RemoveExpiredTokens,
     RenewToken,
 )
+from penstock.controller.commands.login_secret import chosen_secret
 from penstock.controller.errors import (
     InvalidMetadataRequest,
     MetadataPolicyViolation,
@@ -72,7 +73,7 @@ def create_token(context: CommandContext, command: CreateToken) -> Result[NewTok
         expires_ms=record.expires_ms,
         ends_ms=ends_ms,
     )
-    return Result(made, (record,))
+    return Result(made, (*chosen_secret(context), record))
 
 
 def renew_token(context: CommandContext, command: RenewToken) -> Result[int]:
