@@ -74,8 +74,9 @@ A setting is given in the TOML file (`[section]`, then `key = value`), in the en
 (`PENSTOCK__SECTION__KEY`), or on the command line (`--set section.key=value`); the later of these
 wins. Unknown names and values out of bounds are refused at start, with one line that names the
 file and the key. A list is a TOML list, or text with commas in the environment and on the command
-line. Settings are read at start, and those in [broker-keys.md](broker-keys.md) can be changed while
-nodes run. Section `[topic]` has the defaults of topics; what a topic says
+line, where values that have commas stand in a TOML list too: `--set 'section.key=["a,b", "c"]'`.
+Settings are read at start, and those in [broker-keys.md](broker-keys.md) can be changed while nodes
+run. Section `[topic]` has the defaults of topics; what a topic says
 itself (`retention.ms` and so on) is changed with `penstock config`. A name in brackets is that of
 Kafka or RocketMQ for the same, with its default where that differs.
 """

@@ -156,8 +156,17 @@ def test_who_may_do_nothing_is_told_so_and_nothing_happens(still_world: World, c
     assert case.codes(answer) == case.if_nothing
     assert {need[:2] for need in refuses.asked} <= case.needs
     assert world.node.call(world.look_everywhere) == before
-    assert SECRET not in repr(answer).encode()
-    assert case.names_hidden or HIDDEN not in repr(answer)
+    told = repr(answer)
+    assert SECRET not in told.encode()
+    assert case.names_hidden or HIDDEN not in told
+    assert told.count("not authorized to do this") == told.count("it needs the permission")
+
+
+def test_who_may_not_create_a_topic_hears_which_permission_it_takes(world: World) -> None:
+    (case,) = [one for one in CASES if one.key == ApiKey.CREATE_TOPICS]
+    world.refuse(everything=True)
+    told = repr(world.ask(case, case.fields(world.id_of)))
+    assert "not authorized to do this with the topic: it needs the permission CREATE" in told
 
 
 def renamed(value: Any) -> Any:

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.node.settings.settings import load_settings
+from penstock.node.settings.sources import SettingsTree, read_environment, read_overrides
 
 
 def load(tmp_path, text="", environment=None, overrides=()):
@@ -73,6 +74,26 @@ def test_the_port_for_remoting_clients_is_one_more_listener(tmp_path):
 def test_a_list_can_be_given_as_text_with_commas(tmp_path):
     node = load(tmp_path, overrides=["node.data_directories=/a, /b"]).node
     assert node.data_directories == ("/a", "/b")
+
+
+RULE = "RULE:^CN=(.*?),.*$/$1/"
+
+
+@pytest.mark.parametrize("text", [f'["E.x={RULE}", "F.y=1"]', f" ['E.x={RULE}',\n'F.y=1',] "])
+def test_a_list_whose_values_have_commas_is_a_toml_list(text):
+    tree = SettingsTree({"security": {"listeners": True, "rules": False}})
+    read_overrides(tree, [f"security.listeners={text}", f"security.rules=['{RULE}']"])
+    assert tree.values["security"] == {
+        "listeners": [f"E.x={RULE}", "F.y=1"],
+        "rules": f"['{RULE}']",
+    }
+
+
+@pytest.mark.parametrize("text", ["['a', b]", "['a'", '["a"] ["b"]', "['a']\nb = 1"])
+def test_what_is_no_toml_list_is_told_with_its_source(text):
+    tree = SettingsTree({"security": {"listeners": True}})
+    with pytest.raises(ConfigError, match="variable PENSTOCK__SECURITY__LISTENERS: not a valid"):
+        read_environment(tree, {"PENSTOCK__SECURITY__LISTENERS": text})
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,16 @@ class InvalidAcks(BrokerError):
 
 
 class NotAuthorised(BrokerError):
-    """The client may not do this. Neither the name nor whether it exists is disclosed."""
+    """The client may not do this. Neither the name nor whether it exists is disclosed.
+
+    `operation` names the permission that is missing, where one would suffice.
+    """
 
     kind = "resource"
 
-    def __init__(self) -> None:
-        super().__init__(f"not authorized to do this with the {self.kind}")
+    def __init__(self, operation: str = "") -> None:
+        needed = f": it needs the permission {operation}" if operation else ""
+        super().__init__(f"not authorized to do this with the {self.kind}{needed}")
 
 
 class TopicNotAuthorised(NotAuthorised):

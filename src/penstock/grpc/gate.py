@@ -85,7 +85,7 @@ def _check(client: GrpcClient, operation: Operation, resource: Resource, name: s
     authoriser, audit = client.broker.authoriser, client.broker.audit
     if not authoriser.permits_all and not authoriser.permits(client, operation, resource, name):
         client.broker.denials.note(client, operation, resource, name)
-        raise _REFUSALS[resource]
+        raise _REFUSALS[resource](operation.name)
     if audit is not None:
         audit.allowed(client, operation, resource, name)
 

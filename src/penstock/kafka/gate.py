@@ -128,7 +128,7 @@ def _denied(
     context: RequestContext, operation: Operation, resource: Resource, name: str
 ) -> NotAuthorised:
     context.broker.denials.note(context, operation, resource, name)
-    return _REFUSALS[resource]()
+    return _REFUSALS[resource](operation.name)
 
 
 def creation_refusal(context: RequestContext, topic_name: str) -> NotAuthorised | None:

@@ -50,7 +50,7 @@ def check(
             context.broker.audit.allowed(context, operation, resource, name)
         return
     context.broker.denials.note(context, operation, resource, name)
-    raise _REFUSALS[resource]
+    raise _REFUSALS[resource](operation.name)
 
 
 def may_create(context: RemotingContext, topic: str) -> bool:
@@ -67,7 +67,7 @@ def check_create(context: RemotingContext, topic: str) -> None:
     broker = context.broker
     if not may_create(context, topic):
         broker.denials.note(context, Operation.CREATE, Resource.TOPIC, topic)
-        raise TopicNotAuthorised
+        raise TopicNotAuthorised(Operation.CREATE.name)
     if broker.audit is not None:
         broker.audit.allowed(context, Operation.CREATE, Resource.TOPIC, topic)
 

@@ -3,7 +3,8 @@
 Each source gives a tree `{section: {key: value}}`; later sources win key by key. Beside the tree
 goes a record of where each value came from, so that an error can name the line's owner: the file,
 the variable or the flag. Values from the environment and from flags are text; text with commas
-becomes a list where the setting is one, and pydantic turns the rest into numbers and booleans.
+becomes a list where the setting is one (a TOML list where values have commas), and pydantic turns
+the rest into numbers and booleans.
 
 It checks names only. Types and bounds are checked where the tree meets the dataclasses
 (`settings.py`).
@@ -18,6 +19,8 @@ from pathlib import Path
 from penstock.base.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PENSTOCK__"
+
+_TOML_LISTS = ('["', "['")
 
 Schema = Mapping[str, Mapping[str, bool]]
 """Section name -> key -> whether the value is a list."""
@@ -39,9 +42,24 @@ class SettingsTree:
         if key not in keys:
             raise ConfigError(_unknown_setting(self.schema, source, section, key))
         if keys[key] and isinstance(value, str):
-            value = [part.strip() for part in value.split(",") if part.strip()]
+            value = _list_of(value, source)
         self.values.setdefault(section, {})[key] = value
         self.sources[section, key] = source
+
+
+def _list_of(text: str, source: str) -> list[object]:
+    """Return the values of a list: text with commas, or a TOML list where values have commas."""
+    text = text.strip()
+    if not text.startswith(_TOML_LISTS):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source}: not a valid TOML list: {error}") from error
+    if len(found) > 1:
+        raise ConfigError(f"{source}: not a valid TOML list: more stands behind it")
+    values: list[object] = found["value"]
+    return values
 
 
 def read_toml(tree: SettingsTree, path: Path) -> None:
