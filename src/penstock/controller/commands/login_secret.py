@@ -1,4 +1,7 @@
-"""The secret behind the salts of unknown users, chosen with the first who can log in by SCRAM."""
+"""The secret behind the salts of unknown users, chosen with the first who can log in by SCRAM.
+
+Source: ADR 0206.
+"""
 
 from penstock.controller.commands.context import CommandContext
 from penstock.controller.metadata.login_records import (
