@@ -36,7 +36,7 @@ from jwt.algorithms import ECAlgorithm
 
 from harness.bad_input import floods
 from harness.bad_input.frame import framed
-from harness.login import LISTENER, MECHANISM, PASSWORD, USER, SecureListener
+from harness.login import LISTENER, MECHANISM, PASSWORD, PROTOCOL, USER, SecureListener
 from harness.node import LOOPBACK, NodeProcess
 from harness.ports import free_port
 from penstock.client.cluster import Cluster
@@ -114,7 +114,7 @@ def _with_hello(address: Address) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _crowd(address: Address, begin: Begin, count: int) -> Iterator[None]:
+def crowd(address: Address, begin: Begin, count: int) -> Iterator[None]:
     """Hold so many connections; those that are there longest are made anew."""
     held: deque[socket.socket] = deque()
 
@@ -154,7 +154,7 @@ def _drips(aim: Aim) -> Iterator[None]:
 
 
 def _crowded(begin: Begin, count: int = CROWD) -> Attack:
-    return lambda aim: _crowd(aim.kafka, begin, count)
+    return lambda aim: crowd(aim.kafka, begin, count)
 
 
 @contextlib.contextmanager
@@ -300,7 +300,7 @@ CLOSED: dict[str, Attack] = {
 
 
 class ClosedNode(NodeProcess):
-    """A node with a second listener, for TLS and SASL, with rules, quotas and the audit."""
+    """A node whose listeners beside the first want TLS and proofs: rules, quotas and the audit."""
 
     def __init__(self, directory: Path, kind: str) -> None:
         self._kind = kind
@@ -309,6 +309,7 @@ class ClosedNode(NodeProcess):
         private = {
             "users": f"{USER}:{PASSWORD}\n{STRANGER}:{STRANGERS_PASSWORD}\n",
             "secret": f"{'s' * 64}\n",
+            "keys-of-users": f"{USER}:{'k' * 24}\n",
         }
         for name, text in private.items():
             (directory / name).touch(mode=0o600)
@@ -316,8 +317,16 @@ class ClosedNode(NodeProcess):
         (directory / "keys").write_bytes(_provider_keys())
         settings: dict[str, dict[str, object]] = {
             "node": {"listeners": [f"{LISTENER}://{LOOPBACK}:{self.login_port}"]},
+            "remoting": {"port": free_port()},
+            "grpc": {"port": free_port()},
             "security": {
                 **listener.settings(),
+                "listener_security_protocol_map": [
+                    f"{LISTENER}:{PROTOCOL}",
+                    f"remoting:{PROTOCOL}",
+                    f"grpc:{PROTOCOL}",
+                ],
+                "remoting_access_keys_file": str(directory / "keys-of-users"),
                 "sasl_enabled_mechanisms": [MECHANISM, "PLAIN", "OAUTHBEARER"],
                 "sasl_plain_users_file": str(directory / "users"),
                 "delegation_token_secret_file": str(directory / "secret"),

@@ -13,6 +13,7 @@
     (attack_transactions.py) transactions: their ids, partitions, time-outs, and questions
     (attack_shares.py)   share groups, streams groups, and groups that change protocol
     (attack_closed.py) a port with TLS and SASL, by strangers and by a user who may do nothing
+    (attack_closed_fronts.py) the ports of RocketMQ's clients of such a node, by strangers
     (attack_remoting.py) the ports of RocketMQ's clients
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
@@ -33,6 +34,7 @@ from penstock.record.build import Record, build_batch
 from penstock.record.compression import GZIP
 from reliability.attacks.attack_askers import ASKERS
 from reliability.attacks.attack_closed import CLOSED
+from reliability.attacks.attack_closed_fronts import CLOSED_FRONTS
 from reliability.attacks.attack_frames import (
     ANSWER_SECONDS,
     Aim,
@@ -195,4 +197,5 @@ NAMED: dict[str, Attack] = {
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
 AT_ROCKETMQ = REMOTING | BY_CODE
-ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | ASKERS | CLOSED | BY_API | AT_ROCKETMQ
+ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | ASKERS | CLOSED
+ATTACKS |= CLOSED_FRONTS | BY_API | AT_ROCKETMQ

@@ -22,7 +22,8 @@ import itertools
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from harness.bad_input import floods
@@ -46,6 +47,7 @@ from penstock.grpc.proto.messages import (
     TelemetryCommand,
 )
 from penstock.http2.codes import PREFACE, FrameType
+from penstock.http2.hpack import encode_headers
 from penstock.protobuf.codec import encode
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
@@ -78,6 +80,7 @@ DEAF_CONNECTIONS, DEAF_PULLS = 100, 400
 MEMBERS = 40
 STREAMS, STREAM_CONNECTIONS, CALL_CONNECTIONS = 200, 100, 40
 DEAF_STREAMS, DEAF_TOLD = 20, 200
+NO_HEADS: Mapping[bytes, bytes] = MappingProxyType({})
 Context = contextlib.AbstractContextManager[object]
 SEND_FIELDS = {name: values[0] for name, values in SCHEMAS[C.SEND_MESSAGE_V2].fields.items()}
 
@@ -209,7 +212,7 @@ def _largest(code: RequestCode) -> Attack:
 # gRPC
 
 
-def _http2(kind: FrameType, flags: int, stream: int, payload: bytes) -> bytes:
+def http2_frame(kind: FrameType, flags: int, stream: int, payload: bytes) -> bytes:
     return (
         struct.pack(">I", len(payload))[1:]
         + bytes((kind, flags))
@@ -218,12 +221,15 @@ def _http2(kind: FrameType, flags: int, stream: int, payload: bytes) -> bytes:
     )
 
 
-def _header(name: bytes, value: bytes) -> bytes:
-    """A field that is neither indexed nor compressed."""
-    return b"\0" + bytes((len(name),)) + name + bytes((len(value),)) + value
-
-
-def _call(stream: int, method: str, message: bytes, *, is_end: bool) -> bytes:
+def http2_call(
+    stream: int,
+    method: str,
+    message: bytes,
+    *,
+    is_end: bool,
+    more: Mapping[bytes, bytes] = NO_HEADS,
+) -> bytes:
+    """Return the frames of a call; `more` are heads beside the usual ones."""
     fields = {
         b":method": b"POST",
         b":scheme": b"http",
@@ -232,16 +238,17 @@ def _call(stream: int, method: str, message: bytes, *, is_end: bool) -> bytes:
         b"te": b"trailers",
         b"x-mq-client-id": b"client-%d" % stream,
         b"x-mq-language": b"PYTHON",
+        **more,
     }
-    block = b"".join(_header(name, value) for name, value in fields.items())
+    block = encode_headers([*fields.items()])
     body = struct.pack(">BI", 0, len(message)) + message
-    head = _http2(FrameType.HEADERS, 4, stream, block)
-    return head + _http2(FrameType.DATA, int(is_end), stream, body)
+    head = http2_frame(FrameType.HEADERS, 4, stream, block)
+    return head + http2_frame(FrameType.DATA, int(is_end), stream, body)
 
 
 def _calls(method: str, message: bytes, count: int, *, is_end: bool) -> bytes:
-    begin = PREFACE + _http2(FrameType.SETTINGS, 0, 0, b"")
-    calls = (_call(2 * one + 1, method, message, is_end=is_end) for one in range(count))
+    begin = PREFACE + http2_frame(FrameType.SETTINGS, 0, 0, b"")
+    calls = (http2_call(2 * one + 1, method, message, is_end=is_end) for one in range(count))
     return begin + b"".join(calls)
 
 
@@ -255,7 +262,7 @@ def _deaf_streams(aim: Aim) -> Context:
     again = struct.pack(">BI", 0, len(told)) + told
     calls = _calls("Telemetry", told, DEAF_STREAMS, is_end=False)
     more = b"".join(
-        _http2(FrameType.DATA, 0, 2 * one + 1, again)
+        http2_frame(FrameType.DATA, 0, 2 * one + 1, again)
         for _ in range(DEAF_TOLD)
         for one in range(DEAF_STREAMS)
     )

@@ -37,6 +37,7 @@ from penstock.net.sockets import raise_descriptor_limit
 from reliability import RESULTS
 from reliability.attacks.attack_askers import ASKED_STAYS, ASKED_TOPIC
 from reliability.attacks.attack_closed import CLOSED, ClosedNode
+from reliability.attacks.attack_closed_fronts import CLOSED_FRONTS
 from reliability.attacks.attack_frames import Aim
 from reliability.attacks.attack_good import TOPIC, SteadyClient
 from reliability.attacks.attack_kept import OWN_TOPIC, STAYS
@@ -106,7 +107,7 @@ class Steps(NamedTuple):
 
 ONE_API = Spans(quiet=8.0, attack=10.0)
 """There are dozens of these, each much like the next."""
-SHORT = (API, *PEERS, *BY_CODE, *CLOSED)
+SHORT = (API, *PEERS, *BY_CODE, *CLOSED, *CLOSED_FRONTS)
 MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY | ASKED_STAYS
 QUICK = Spans(quiet=4.0, attack=6.0, after=8.0, wide_partitions=200)
 
@@ -155,7 +156,7 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             with ClusterProcess(Path(directory), controllers=int(name.endswith(APART))) as cluster:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
-        if kind in CLOSED:
+        if kind in CLOSED | CLOSED_FRONTS:
             closed = ClosedNode(Path(directory), kind)
             with closed:
                 closed.prepare()
