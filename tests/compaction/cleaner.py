@@ -9,6 +9,7 @@ from penstock.compaction.key_map import COMPILED_KEY_MAP, KeyMap, PythonKeyMap, 
 from penstock.compaction.sifted import INT64_MAX
 from penstock.compaction.transactions import PassTransactions
 from penstock.extents.layout import Aborted
+from penstock.record.batch import BatchHeader, read_header
 from tests.compaction.histories import Log
 
 MAPS = [PythonKeyMap] + ([COMPILED_KEY_MAP] if COMPILED_KEY_MAP else [])
@@ -61,12 +62,13 @@ class Cleaned:
             end_offset=end, now_ms=now, delete_retention_ms=RETENTION_MS, live=live or {}
         )
         one = CleaningPass(key_map, rules, transactions)
-        self.batches = [bytes(batch) for batch in one.clean(views(self.all_batches()))]
+        self.batches = [bytes(batch) for _, batch in one.clean(views(self.all_batches()))]
         left = one.aborted_left(aborted)
         rows = [row for row in zip(*left, strict=True) if row[2] < end]
         self.aborted = Aborted(*zip(*rows, strict=True)) if rows else Aborted()
         self.end, self.report = end, one.report
 
 
-def views(batches: Sequence[bytes]) -> list[memoryview]:
-    return [memoryview(batch) for batch in batches]
+def views(batches: Sequence[bytes]) -> list[tuple[BatchHeader, memoryview]]:
+    whole = [memoryview(batch) for batch in batches]
+    return [(read_header(batch), batch) for batch in whole]

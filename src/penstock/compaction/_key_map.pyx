@@ -1,16 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True
-"""The compiled twin of `key_map.py`: the same table, the same records kept.
+"""The compiled twin of `key_map.py`: the same records kept, by another hash.
 
-BLAKE2b stands here in C, since a call of the library's costs more than the hash of a usual key.
-
-Source: as in `key_map.py`; RFC 7693 (BLAKE2b), salt and length in the parameter block. It holds the
-interpreter's lock: who cleans has a process of its own.
+Source: as in `key_map.py`; SipHash-2-4 with 128 bits (Aumasson and Bernstein, 2012, and their
+reference code). It holds the interpreter's lock: who cleans has a process of its own.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
 from penstock.base._varint cimport put_varint, zigzag
 from penstock.record._rows cimport Row, read_row, read_varint
@@ -22,111 +20,65 @@ from penstock.record.errors import CorruptBatch
 cdef enum:
     SLOT_BYTES = 24
     HASH_BYTES = 16
-    BLOCK_BYTES = 128
-    ROUNDS = 12
     RECORD_BYTES_MIN = 7
     RECORD_GROWTH_MAX = 20
 
 
-cdef uint64_t[8] IV
-IV[:] = [
-    0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
-    0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
-]
-cdef uint8_t[192] SIGMA
-SIGMA[:] = [
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-    14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3,
-    11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4,
-    7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8,
-    9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13,
-    2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9,
-    12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11,
-    13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10,
-    6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5,
-    10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0,
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-    14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3,
-]
-
-
-cdef inline uint64_t get_u64(const uint8_t* at) noexcept nogil:
-    return (
-        <uint64_t> at[0] | <uint64_t> at[1] << 8 | <uint64_t> at[2] << 16 | <uint64_t> at[3] << 24
-        | <uint64_t> at[4] << 32 | <uint64_t> at[5] << 40 | <uint64_t> at[6] << 48
-        | <uint64_t> at[7] << 56
-    )
-
-
-cdef inline void put_u64(uint8_t* at, uint64_t value) noexcept nogil:
-    cdef int byte
-    for byte in range(8):
-        at[byte] = <uint8_t> (value >> (8 * byte))
-
-
 cdef inline uint64_t turn(uint64_t value, int bits) noexcept nogil:
-    return value >> bits | value << (64 - bits)
+    return value << bits | value >> (64 - bits)
 
 
-cdef inline void mix(
-    uint64_t* v, int a, int b, int c, int d, uint64_t x, uint64_t y
-) noexcept nogil:
-    v[a] = v[a] + v[b] + x
-    v[d] = turn(v[d] ^ v[a], 32)
-    v[c] = v[c] + v[d]
-    v[b] = turn(v[b] ^ v[c], 24)
-    v[a] = v[a] + v[b] + y
-    v[d] = turn(v[d] ^ v[a], 16)
-    v[c] = v[c] + v[d]
-    v[b] = turn(v[b] ^ v[c], 63)
+cdef inline void rounds(uint64_t* v, int count) noexcept nogil:
+    cdef int done
+    for done in range(count):
+        v[0] += v[1]
+        v[2] += v[3]
+        v[1] = turn(v[1], 13) ^ v[0]
+        v[3] = turn(v[3], 16) ^ v[2]
+        v[0] = turn(v[0], 32)
+        v[2] += v[1]
+        v[0] += v[3]
+        v[1] = turn(v[1], 17) ^ v[2]
+        v[3] = turn(v[3], 21) ^ v[0]
+        v[2] = turn(v[2], 32)
 
 
-cdef void compress(
-    uint64_t* h, const uint8_t* block, uint64_t counter, bint is_last
-) noexcept nogil:
-    cdef uint64_t[16] v
-    cdef uint64_t[16] m
-    cdef const uint8_t* s = SIGMA
-    cdef int i
-    for i in range(16):
-        m[i] = get_u64(block + 8 * i)
-    for i in range(8):
-        v[i] = h[i]
-        v[i + 8] = IV[i]
-    v[12] ^= counter
-    if is_last:
-        v[14] = ~v[14]
-    for i in range(ROUNDS):
-        mix(v, 0, 4, 8, 12, m[s[0]], m[s[1]])
-        mix(v, 1, 5, 9, 13, m[s[2]], m[s[3]])
-        mix(v, 2, 6, 10, 14, m[s[4]], m[s[5]])
-        mix(v, 3, 7, 11, 15, m[s[6]], m[s[7]])
-        mix(v, 0, 5, 10, 15, m[s[8]], m[s[9]])
-        mix(v, 1, 6, 11, 12, m[s[10]], m[s[11]])
-        mix(v, 2, 7, 8, 13, m[s[12]], m[s[13]])
-        mix(v, 3, 4, 9, 14, m[s[14]], m[s[15]])
-        s += 16
-    for i in range(8):
-        h[i] ^= v[i] ^ v[i + 8]
+cdef inline uint64_t get_u64(const uint8_t* at, int64_t count) noexcept nogil:
+    """Return up to 8 bytes as a number, the first one lowest."""
+    cdef uint64_t value = 0
+    cdef int64_t byte
+    for byte in range(count):
+        value |= <uint64_t> at[byte] << (8 * byte)
+    return value
 
 
 cdef void hash_key(
-    const uint64_t* begin, const uint8_t* key, int64_t length, uint8_t* digest
+    const uint64_t* secret, const uint8_t* key, int64_t length, uint64_t* digest
 ) noexcept nogil:
-    """Write the hash of a key; `begin` is the state before the first byte."""
-    cdef uint64_t[8] h
-    cdef uint8_t[BLOCK_BYTES] last
-    cdef int64_t left = length
-    memcpy(h, begin, sizeof(h))
-    while left > BLOCK_BYTES:
-        left -= BLOCK_BYTES
-        compress(h, key, length - left, False)
-        key += BLOCK_BYTES
-    memset(last, 0, BLOCK_BYTES)
-    memcpy(last, key, left)
-    compress(h, last, length, True)
-    put_u64(digest, h[0])
-    put_u64(digest + 8, h[1])
+    """Write the two halves of a key's hash."""
+    cdef uint64_t[4] v
+    cdef uint64_t part
+    cdef const uint8_t* end = key + (length & ~7)
+    v[0] = secret[0] ^ 0x736F6D6570736575ULL
+    v[1] = secret[1] ^ 0x646F72616E646F6DULL ^ 0xEE
+    v[2] = secret[0] ^ 0x6C7967656E657261ULL
+    v[3] = secret[1] ^ 0x7465646279746573ULL
+    while key < end:
+        part = get_u64(key, 8)
+        v[3] ^= part
+        rounds(v, 2)
+        v[0] ^= part
+        key += 8
+    part = <uint64_t> length << 56 | get_u64(key, length & 7)
+    v[3] ^= part
+    rounds(v, 2)
+    v[0] ^= part
+    v[2] ^= 0xEE
+    rounds(v, 4)
+    digest[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    rounds(v, 4)
+    digest[1] = v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 cdef inline Py_ssize_t write_varint(uint8_t* out, Py_ssize_t at, int64_t value) noexcept nogil:
@@ -183,7 +135,7 @@ cdef class CompiledKeyMap:
     cdef uint8_t[::1] view
     cdef uint8_t* data
     cdef uint64_t slots
-    cdef uint64_t[8] begin
+    cdef uint64_t[2] secret
 
     def __init__(self, Py_ssize_t slots, bytes salt):
         cdef const uint8_t[::1] salted = salt
@@ -195,17 +147,15 @@ cdef class CompiledKeyMap:
         self.view = self.table
         self.data = &self.view[0]
         self.slots = slots
-        memcpy(self.begin, IV, sizeof(self.begin))
-        self.begin[0] ^= 0x01010000 | HASH_BYTES
-        self.begin[4] ^= get_u64(&salted[0])
-        self.begin[5] ^= get_u64(&salted[8])
+        self.secret[0] = get_u64(&salted[0], 8)
+        self.secret[1] = get_u64(&salted[8], 8)
 
-    cdef uint8_t* find(self, const uint8_t* key, int64_t length, uint8_t* digest) noexcept:
+    cdef uint8_t* find(self, const uint8_t* key, int64_t length, uint64_t* digest) noexcept:
         """Write the hash of a key, and return its slot, or the free one where it belongs."""
         cdef uint8_t* end = self.data + self.slots * SLOT_BYTES
         cdef uint8_t* slot
-        hash_key(self.begin, key, length, digest)
-        slot = self.data + get_u64(digest) % self.slots * SLOT_BYTES
+        hash_key(self.secret, key, length, digest)
+        slot = self.data + digest[0] % self.slots * SLOT_BYTES
         while newest_of(slot) >= 0 and memcmp(slot, digest, HASH_BYTES) != 0:
             slot += SLOT_BYTES
             if slot == end:
@@ -215,7 +165,7 @@ cdef class CompiledKeyMap:
     def put_block(self, header, const uint8_t[::1] block):
         """Note the keys of a batch; False if the map is full."""
         cdef Block records = Block(header, block)
-        cdef uint8_t[HASH_BYTES] digest
+        cdef uint64_t[2] digest
         cdef uint8_t* slot
         cdef int64_t kept
         while records.next():
@@ -234,7 +184,7 @@ cdef class CompiledKeyMap:
     def sift(self, header, const uint8_t[::1] block, *, bint keeps_tombstones):
         """Say which records stay; see `PythonKeyMap.sift`."""
         cdef Block records = Block(header, block)
-        cdef uint8_t[HASH_BYTES] digest
+        cdef uint64_t[2] digest
         cdef uint8_t* slot
         cdef Py_ssize_t start
         cdef Py_ssize_t end = 0

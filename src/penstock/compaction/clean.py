@@ -24,7 +24,7 @@ from penstock.compaction.rewrite import emptied, rewritten
 from penstock.compaction.sifted import INT64_MAX, Sifted
 from penstock.compaction.transactions import PassTransactions
 from penstock.extents.layout import Aborted
-from penstock.record.batch import BatchHeader, read_header
+from penstock.record.batch import BatchHeader
 from penstock.record.compression import READER_BOUNDS
 from penstock.record.errors import CorruptBatch
 from penstock.record.marker import read_marker
@@ -77,16 +77,18 @@ class CleaningPass:
         self._transactions = transactions
         self._dropped_markers: set[int] = set()
 
-    def clean(self, batches: Iterable[memoryview]) -> Iterator[memoryview | bytes]:
-        """Yield what is left of the batches below the end of the pass.
+    def clean(
+        self, batches: Iterable[tuple[BatchHeader, memoryview]]
+    ) -> Iterator[tuple[BatchHeader, memoryview | bytes]]:
+        """Yield what is left of the batches below the end of the pass, with the header of before.
 
-        `batches` come in offset order, from the partition's first one on; those at and above the
-        end are left alone, and are not yielded. Raises UnlistedAbort, RecordError kinds.
+        `batches` come with their headers, in offset order, from the partition's first one on; those
+        at and above the end are left alone, and are not yielded. Raises UnlistedAbort, RecordError
+        kinds.
         """
         report = self.report
         next_offset = 0
-        for batch in batches:
-            header = read_header(batch)
+        for header, batch in batches:
             if header.base_offset < next_offset:
                 raise CorruptBatch(f"offset {header.base_offset} comes again")
             if header.base_offset >= self._rules.end_offset:
@@ -98,7 +100,7 @@ class CleaningPass:
             if left is not None:
                 report.kept_bytes += len(left)
                 report.kept_batches += 1
-                yield left
+                yield header, left
 
     def aborted_left(self, aborted: Aborted) -> Aborted:
         """Return the list without those whose marker was dropped: one for each that is left."""

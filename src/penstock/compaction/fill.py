@@ -14,7 +14,7 @@ from penstock.compaction.errors import KeyMapTooSmall
 from penstock.compaction.key_map import KeyMap
 from penstock.compaction.sifted import INT64_MAX
 from penstock.compaction.transactions import PassTransactions
-from penstock.record.batch import BatchHeader, read_header
+from penstock.record.batch import BatchHeader
 from penstock.record.compression import READER_BOUNDS
 from penstock.record.marker import read_marker
 from penstock.record.read import open_batch
@@ -33,16 +33,18 @@ class Dirty(NamedTuple):
 
 
 def fill_key_map(
-    key_map: KeyMap, batches: Iterable[memoryview], dirty: Dirty, transactions: PassTransactions
+    key_map: KeyMap,
+    batches: Iterable[tuple[BatchHeader, memoryview]],
+    dirty: Dirty,
+    transactions: PassTransactions,
 ) -> int:
     """Note the keys of the dirty batches; return where the pass ends (exclusive).
 
-    `batches` come in offset order, from one that is not above the start on. Raises KeyMapTooSmall,
-    UnlistedAbort, RecordError kinds.
+    `batches` come with their headers, in offset order, from one that is not above the start on.
+    Raises KeyMapTooSmall, UnlistedAbort, RecordError kinds.
     """
     end = dirty.start_offset
-    for batch in batches:
-        header = read_header(batch)
+    for header, batch in batches:
         if header.last_offset < dirty.start_offset:
             continue
         if header.last_offset >= dirty.bound_offset or header.max_timestamp > dirty.newest_ms:

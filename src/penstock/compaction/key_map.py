@@ -7,12 +7,13 @@ around the end. Nine tenths of the slots are used at most, so that a search ends
 million keys of any length. The memory is zeroed by the system as it is used, and a map is for one
 pass.
 
-The hash is BLAKE2b of 128 bits, with a salt that is new in each pass. Two keys with one hash would
-lose the older one's last value: with 5 million keys that is once in 10^25 passes, and nobody who
-writes keys can choose such two.
+The hash has 128 bits and a secret that is new in each pass. Two keys with one hash would lose the
+older one's last value: with 5 million keys that is once in 10^25 passes, and nobody who writes keys
+can choose such two.
 
-There are two twins, `_key_map.pyx` in C and `PythonKeyMap` here, with equal tables. They read
-records by the same rules as `record.read.iter_raw`.
+There are two twins, `_key_map.pyx` in C and `PythonKeyMap` here, which keep the same records. They
+read records by the same rules as `record.read.iter_raw`. A table does not outlive its pass, so each
+has the hash that is cheapest for it: SipHash-2-4 there (ADR 0210), the library's BLAKE2b here.
 
 Source: Kafka `SkimpyOffsetMap` (24 bytes a key, MD5, load factor 0.9) and `Cleaner
 .shouldRetainRecord`. It deliberately does not know transactions, and does not decompress.
@@ -72,7 +73,7 @@ class PythonKeyMap:
     """The Python twin of `CompiledKeyMap`."""
 
     def __init__(self, slots: int, salt: bytes) -> None:
-        """`salt` is 16 random bytes."""
+        """`salt` is 16 random bytes: the hash's secret."""
         assert slots >= _SLOTS_MIN
         assert len(salt) == SALT_BYTES
         self.count = 0

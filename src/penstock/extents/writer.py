@@ -147,15 +147,15 @@ class ExtentFileWriter:
         invariant(follows, "extents of a file out of order", topic_partition=topic_partition)
         self._extent = _Extent(topic_partition, generation, self._at, first_offset)
 
-    def add(self, batch: memoryview) -> None:
+    def add(self, batch: memoryview, header: BatchHeader | None = None) -> None:
         """Append a whole batch of the partition, whose header has its offset and leader epoch.
 
-        The buffer must not change before the next call of `add`, `end` or `finish` that follows
+        `header` is that of the batch, where the caller has read it. The buffer must not change before the next call of `add`, `end` or `finish` that follows
         a full block.
         """
         extent, block = self._extent, self._block
         assert extent is not None, "no extent was begun"
-        header = read_header(batch)
+        header = header or read_header(batch)
         assert header.size_bytes == len(batch), "not one whole batch"
         extent.note(header)
         if block is not None and block.size_bytes + len(batch) > BLOCK_BYTES:

@@ -31,7 +31,7 @@ from penstock.extents.layout import Aborted
 from penstock.extents.writer import ExtentFileWriter
 from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.second_level.held import Extent
-from penstock.storage.second_level.reading import ExtentPlace, open_extent
+from penstock.storage.second_level.reading import Batch, ExtentPlace, open_extent
 from penstock.storage.second_level.split import Identity, appending
 
 EXTENTS_MADE_MAX = 64
@@ -167,7 +167,7 @@ def _read_notes(place: ExtentPlace, extents: Sequence[Extent]) -> _Known:
     return _Known(epochs, Aborted(*aborted), bound)
 
 
-def _batches(place: ExtentPlace, extents: Sequence[Extent], start: int) -> Iterator[memoryview]:
+def _batches(place: ExtentPlace, extents: Sequence[Extent], start: int) -> Iterator[Batch]:
     """Yield the batches from the one that holds `start` on, of what is held of the extents."""
     for extent in extents:
         if extent.end_offset <= start:
@@ -176,7 +176,7 @@ def _batches(place: ExtentPlace, extents: Sequence[Extent], start: int) -> Itera
             for header, batch in opened.batches_from(max(start, extent.first_offset)):
                 if header.base_offset >= extent.end_offset:
                     break
-                yield batch
+                yield header, batch
 
 
 @dataclass(slots=True)
@@ -214,27 +214,27 @@ class _Range:
         """The first timestamp of the open extent; None if none is open."""
         self._made = 0
 
-    def write(self, batches: Iterator[memoryview]) -> None:
+    def write(self, batches: Iterator[Batch]) -> None:
         """Write all that is left of `batches`."""
         end = self._begin
-        for left in self._cleaning.clean(self._noted(batches)):
+        for before, left in self._cleaning.clean(self._noted(batches)):
             batch = memoryview(left)
-            header = read_header(batch)
+            header = before if type(left) is memoryview else read_header(batch)
             if self._begin_ms is None:
                 key = self._order.topic_partition
                 self._writer.begin(key, self._generation, first_offset=self._begin)
                 self._begin_ms = header.max_timestamp
-            self._writer.add(batch)
+            self._writer.add(batch, header)
             end = Offset(header.last_offset + 1)
             if self._is_full(header):
                 self._end(end)
         if self._begin_ms is not None:
             self._end(end)
 
-    def _noted(self, batches: Iterator[memoryview]) -> Iterator[memoryview]:
-        for batch in batches:
-            self._undecided.note(read_header(batch))
-            yield batch
+    def _noted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for one in batches:
+            self._undecided.note(one[0])
+            yield one
 
     def _is_full(self, header: BatchHeader) -> bool:
         order = self._order
