@@ -150,8 +150,8 @@ class ExtentFileWriter:
     def add(self, batch: memoryview, header: BatchHeader | None = None) -> None:
         """Append a whole batch of the partition, whose header has its offset and leader epoch.
 
-        `header` is that of the batch, where the caller has read it. The buffer must not change before the next call of `add`, `end` or `finish` that follows
-        a full block.
+        `header` is that of the batch, where the caller has read it. The buffer must not change
+        before the next call of `add`, `end` or `finish` that follows a full block.
         """
         extent, block = self._extent, self._block
         assert extent is not None, "no extent was begun"
