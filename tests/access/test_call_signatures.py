@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.access.call_signatures import ALGORITHM, HEADER_BYTES_MAX, Proof, is_now, proof_of
+from penstock.access.call_signatures import ALGORITHM, HEADER_BYTES_MAX, is_now, proof_of
+from penstock.access.signatures import Proof
 from tests.remoting.signing import SECRETS
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.access import signatures
-from penstock.access.signatures import signature_of, signer_of
+from penstock.access.signatures import Proof, signature_of, signer_of
 from tests.remoting.signing import signed
 
 KEYS = {"one": (b"the first secret",), "two": (b"an old secret", b"a new secret")}
@@ -27,7 +27,7 @@ def test_who_has_signed_is_known_by_any_of_its_secrets(
         named = {
             name: str(one) for name, one in signed(fields, body, user, secret.decode()).items()
         }
-        assert signer_of(named, body, KEYS) == user
+        assert signer_of(named, body, KEYS) == Proof(user, secret)
         assert signer_of(named, body + b"x", KEYS) is None
         assert signer_of(named | {"new": "x"}, body, KEYS) is None
         assert signer_of(named | {"AccessKey": "nobody"}, body, KEYS) is None

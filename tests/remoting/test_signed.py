@@ -12,13 +12,14 @@ import pytest
 from harness.waiting import wait_until
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.net.errors import CloseKind
+from penstock.remoting.handlers.pull import MAY_WAIT
 from penstock.remoting.signed import NOT_SIGNED, SIGNED_BYTES_MAX
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import ANSWER, ONE_WAY, Command, Serialisation
 from penstock.remoting.wire.frame import encode_frame
 from tests.access.certificates import Authority
 from tests.live_node import UNTIL_SECONDS, LiveNode
-from tests.remoting.served import Remote, pull, running_remoting_node, sent
+from tests.remoting.served import Remote, pull, pulled, running_remoting_node, sent
 from tests.remoting.signing import SECRETS, SignedRemote, keys_file, signed
 
 SEND, CLUSTER = RequestCode.SEND_MESSAGE_V2, RequestCode.GET_BROKER_CLUSTER_INFO
@@ -189,8 +190,31 @@ def test_keys_change_while_clients_are_connected(tmp_path: Path) -> None:
             assert client.ask(CLUSTER, {}).code == ResponseCode.SUCCESS
             keys_file(tmp_path, f"alice:{new}\n")
             assert wait_until(lambda: not is_let_in(old), UNTIL_SECONDS)
-            assert client.ask(CLUSTER, {}).remark == NOT_SIGNED
-            assert client.is_closed()
+            assert client.is_closed(), "it has asked for nothing more, and may get no more"
+
+
+def test_a_secret_that_is_taken_away_ends_pulls_that_wait_and_spares_the_other_one(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    old, new = SECRETS["alice"], "a second secret of hers"
+    both = keys_file(tmp_path, f"alice:{old}\nalice:{new}\n")
+    more = settings(tmp_path, "SASL_PLAINTEXT")
+    both.write_text(f"alice:{old}\nalice:{new}\n")
+    with running_remoting_node(data, *more) as (node, address):
+        node.submit(CreateTopics(topics=(NewTopic(name=TOPIC, partition_count=1),)))
+        with (
+            closing(SignedRemote(address, "alice")) as gone,
+            closing(SignedRemote(address, "alice", new)) as stays,
+        ):
+            waiting = pulled(TOPIC, sysFlag=MAY_WAIT | 4, suspendTimeoutMillis=30_000)
+            for client in (gone, stays):
+                client.send(RequestCode.PULL_MESSAGE, waiting)
+                assert client.ask_among(CLUSTER, {}).code == ResponseCode.SUCCESS
+            keys_file(tmp_path, f"alice:{new}\n")
+            assert gone.is_closed(), "nothing that comes later is told"
+            assert stays.ask_among(SEND, sent(TOPIC), b"later").code == ResponseCode.SUCCESS
 
 
 def test_over_tls_the_same_and_nothing_without_it(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ any time, and any word in the place of the algorithm. `x-mq-session-token` means
 import hmac
 import re
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
-from penstock.access.signatures import NOBODYS, SECRETS_MAX, AccessKeys
+from penstock.access.signatures import NOBODYS, SECRETS_MAX, AccessKeys, Proof
 
 AUTHORIZATION: Final = b"authorization"
 DATE_TIME: Final = b"x-mq-date-time"
@@ -36,18 +36,6 @@ SKEW_MS: Final = _HOUR_MS
 """By so much a client's clock may be wrong."""
 HEADER_BYTES_MAX: Final = 1_024
 """Of each of the two."""
-
-
-class Proof(NamedTuple):
-    """What was found good."""
-
-    user: str
-    secret: bytes
-    """By which the call was signed."""
-
-    def is_good(self, keys: AccessKeys) -> bool:
-        """Whether the user still has that secret."""
-        return self.secret in keys.get(self.user, ())
 
 
 def proof_of(authorization: bytes, date_time: bytes, keys: AccessKeys, now_ms: int) -> Proof | None:

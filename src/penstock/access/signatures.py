@@ -15,7 +15,7 @@ SecurityToken is signed like any other and means nothing here.
 import base64
 import hmac
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.base.ports import Buffer
 
@@ -31,6 +31,18 @@ AccessKeys = Mapping[str, tuple[bytes, ...]]
 NOBODYS: Final = b"no secret of anybody"
 
 
+class Proof(NamedTuple):
+    """What was found good."""
+
+    user: str
+    secret: bytes
+    """By which a request or a call was signed."""
+
+    def is_good(self, keys: AccessKeys) -> bool:
+        """Whether the user still has that secret."""
+        return self.secret in keys.get(self.user, ())
+
+
 def signature_of(fields: Mapping[str, str], body: Buffer, secret: bytes) -> bytes:
     """Return the signature of a request, in base64."""
     mac = hmac.new(secret, digestmod="sha1")
@@ -41,8 +53,8 @@ def signature_of(fields: Mapping[str, str], body: Buffer, secret: bytes) -> byte
     return base64.b64encode(mac.digest())
 
 
-def signer_of(fields: Mapping[str, str], body: Buffer, keys: AccessKeys) -> str | None:
-    """Return the user whose secret has signed a request; None if nobody's has.
+def signer_of(fields: Mapping[str, str], body: Buffer, keys: AccessKeys) -> Proof | None:
+    """Return the user whose secret has signed a request, and that; None if nobody's has.
 
     A wrong signature costs as much time for a user who is not there as for one with two secrets.
     """
@@ -53,7 +65,7 @@ def signer_of(fields: Mapping[str, str], body: Buffer, keys: AccessKeys) -> str 
     secrets = keys.get(user, ())
     for secret in secrets:
         if hmac.compare_digest(signature_of(fields, body, secret), told):
-            return user
+            return Proof(user, secret)
     for _ in range(SECRETS_MAX - len(secrets)):
         hmac.compare_digest(signature_of(fields, body, NOBODYS), told)
     return None

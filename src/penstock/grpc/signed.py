@@ -18,7 +18,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.call_signatures import AUTHORIZATION, DATE_TIME, Proof, claimed, proof_of
+from penstock.access.call_signatures import AUTHORIZATION, DATE_TIME, claimed, proof_of
+from penstock.access.signatures import Proof
 from penstock.grpc.errors import CallFault, Refused
 from penstock.grpc.statuses import Code, GrpcStatus
 from penstock.http2.allowance import Allowance

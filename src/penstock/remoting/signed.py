@@ -3,8 +3,11 @@
     every request is signed      by the same user: handled; the connection's principal is User:NAME
     one is not, or wrongly       NO_PERMISSION, the same text whatever was wrong, and the connection
                                  is closed a little later; what comes until then is dropped
+    a secret is taken away       connections whose last request it has signed are closed within two
+                                 seconds, with the pulls that wait on them
 
-Each request is checked, not the first alone: a secret that is taken away ends what it has begun.
+Each request is checked, not the first alone. A connection that asks for nothing more is closed too:
+its pulls would be answered, and a producer is told messages as it is asked about transactions.
 
 Source: RocketMQ `AuthenticationPipeline` (the code). Departures: RocketMQ leaves the connection
 open, and permits a user for each request; clients of one process share a connection, and sign with
@@ -16,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.access.signatures import SIGNATURE_FIELD, USER_FIELD, AccessKeys, signer_of
+from penstock.access.signatures import SIGNATURE_FIELD, USER_FIELD, AccessKeys, Proof, signer_of
 from penstock.base.ports import Scheduler
 from penstock.net.errors import CloseKind
 from penstock.net.tls.doors import Door, TlsContext
@@ -55,7 +58,7 @@ def signed_door(context: TlsContext | None, ports: SignedPorts) -> Door:
 class SignedClient:
     """See the module. It is its connection's `guard`."""
 
-    __slots__ = ("_connection", "_is_shut", "_ports")
+    __slots__ = ("_connection", "_is_shut", "_ports", "_proof")
 
     takes_tokens: Final = False
     frame_bytes_max: Final = SIGNED_BYTES_MAX
@@ -65,6 +68,8 @@ class SignedClient:
         self._connection = connection
         self._ports = ports
         self._is_shut = False
+        self._proof: Proof | None = None
+        """The last one."""
 
     def lets(self, frame: memoryview) -> bool:
         """Whether a frame is to be handled: not once an earlier one has failed."""
@@ -72,19 +77,20 @@ class SignedClient:
         return not self._is_shut
 
     def is_late(self) -> bool:
-        """A proof has no end of its own."""
-        return False
+        """Whether the secret of the last proof is its user's no more."""
+        return self._proof is not None and not self._proof.is_good(self._ports.keys())
 
     def knows(self, command: "Command") -> bool:
         """Whether a request is signed by the user of this connection, or by its first.
 
         If it is not, the connection is about to end.
         """
-        user = signer_of(command.fields, command.body, self._ports.keys())
-        principal = f"User:{user}"
-        if user is None or self._connection.principal not in {"", principal}:
-            self._fail(command, is_known=user is not None)
+        proof = signer_of(command.fields, command.body, self._ports.keys())
+        principal = "" if proof is None else f"User:{proof.user}"
+        if proof is None or self._connection.principal not in {"", principal}:
+            self._fail(command, is_known=proof is not None)
             return False
+        self._proof = proof
         self._connection.principal = principal
         return True
 
