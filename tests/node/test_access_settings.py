@@ -21,6 +21,9 @@ def test_an_authoriser_has_super_users() -> None:
     users = "access.super_users=User:admin,User:CN=ops"
     settings = load_settings(None, environment={}, overrides=("access.authorizer=acl", users))
     assert settings.access.super_users == ("User:admin", "User:CN=ops")
+    listed = 'access.super_users=["User:CN=ops,O=us", "User:admin"]'
+    settings = load_settings(None, environment={}, overrides=("access.authorizer=acl", listed))
+    assert settings.access.super_users == ("User:CN=ops,O=us", "User:admin")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +33,8 @@ def test_an_authoriser_has_super_users() -> None:
         (["access.authorizer=ranger"], "access.authorizer"),
         (["access.super_users=admin"], "'admin' is no principal: write User:NAME"),
         (["access.super_users=User:"], "'User:' is no principal"),
-        (['access.super_users=["User:admin"]'], "is no principal: write User:NAME"),
+        (["access.super_users=[User:admin]"], "is no principal: write User:NAME"),
+        (['access.super_users=["User:admin"'], "not a valid TOML list"),
     ],
 )
 def test_what_is_wrong_is_said(overrides: list[str], text: str) -> None:
