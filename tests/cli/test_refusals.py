@@ -11,7 +11,7 @@ from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.program import guarded
 from penstock.client.errors import WrongProtocol
-from penstock.controller.commands.access import AddAcls
+from penstock.controller.commands.access.commands import AddAcls
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from tests.live_node import LiveNode, running_node
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
-from penstock.controller.commands import acls
-from penstock.controller.commands.access import AddAcls, RemoveAcls
+from penstock.controller.commands.access import acls
+from penstock.controller.commands.access.commands import AddAcls, RemoveAcls
 from penstock.controller.errors import (
     FeatureLevelTooLow,
     InvalidMetadataRequest,

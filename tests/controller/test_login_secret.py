@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.controller.commands.access import AlterScram, ScramRemoval, ScramUpsert
+from penstock.controller.commands.access.commands import AlterScram, ScramRemoval, ScramUpsert
 from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.commands.delegation.commands import CreateToken
 from penstock.controller.metadata.config_records import ScramMechanism

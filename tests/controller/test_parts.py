@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
-from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
+from penstock.controller.commands.access import commands as a
 from penstock.controller.commands.parts import ELEMENT_STEPS, PART_STEPS, parts_of
 from tests.controller.cluster import Cluster
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.controller.commands import quotas
-from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.controller.commands.access import quotas
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange
 from penstock.controller.errors import (
     FeatureLevelTooLow,
     InvalidMetadataRequest,

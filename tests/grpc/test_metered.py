@@ -7,7 +7,7 @@ import pytest
 
 from penstock.audit.row import RowKey
 from penstock.broker.metering import Kind
-from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange
 from penstock.grpc.call import Call, Method
 from penstock.grpc.metadata import IDENTITY, CallHead
 from penstock.grpc.transport import GrpcConnection

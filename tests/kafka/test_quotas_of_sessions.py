@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.quotas.entities import entity_of

@@ -15,7 +15,7 @@ import pytest
 from penstock.access.sasl import TOKEN_BYTES_MAX
 from penstock.access.scram import ScramClient
 from penstock.base.ports import Clock
-from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange
 from penstock.kafka.sasl.session import AGAIN_SECONDS, HEADER_BYTES_MAX, SaslSession
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.ports import free_port
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
-from penstock.controller.commands.access import AddAcls
+from penstock.controller.commands.access.commands import AddAcls
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code

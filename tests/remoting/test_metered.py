@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.audit.row import RowKey
-from penstock.controller.commands.access import AlterQuotas, QuotaChange
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange
 from penstock.net.answers.answering import AnsweringSide
 from penstock.quotas.entities import entity_of
 from penstock.quotas.keys import QuotaKey

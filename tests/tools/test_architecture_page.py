@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.tidy import CORE_ROOMS
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/penstock"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
@@ -79,6 +81,11 @@ def test_every_room_is_on_the_page_and_every_one_on_the_page_exists() -> None:
     told = re.findall(r"^\| `([a-z0-9]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     there = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
     assert sorted(told) == sorted(there)
+
+
+def test_the_rules_name_the_rooms_of_the_core() -> None:
+    (told,) = re.findall(r"^- \*\*The core does no I/O\.\*\* (.+?) get ", PAGE, re.MULTILINE)
+    assert sorted(re.findall(r"[a-z0-9]+(?=,| and|$)", told)) == sorted(CORE_ROOMS)
 
 
 def test_what_a_package_says_of_its_modules_stands_there() -> None:

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from penstock.base.ids import TopicId
-from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
-from penstock.controller.commands.acls import add_acls, remove_acls
+from penstock.controller.commands.access import commands as a
+from penstock.controller.commands.access.acls import add_acls, remove_acls
+from penstock.controller.commands.access.quotas import alter_quotas
+from penstock.controller.commands.access.scram import alter_scram
 from penstock.controller.commands.alter_configs import alter_configs
 from penstock.controller.commands.brokers import (
     drain_broker,
@@ -51,7 +53,6 @@ from penstock.controller.commands.membership import (
     set_failover,
 )
 from penstock.controller.commands.place_internal import place_internal
-from penstock.controller.commands.quotas import alter_quotas
 from penstock.controller.commands.reassignment import commands as m
 from penstock.controller.commands.reassignment.reassign import advance, reassign
 from penstock.controller.commands.replica_sets import (
@@ -63,7 +64,6 @@ from penstock.controller.commands.replica_sets import (
     set_ack_policy,
     set_unclean_election,
 )
-from penstock.controller.commands.scram import alter_scram
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.metadata.install import Installation

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from penstock.base.ids import BrokerId
 from penstock.broker.append.producer_ids import ProducerIdPool
-from penstock.controller.commands.access import AlterScram
+from penstock.controller.commands.access.commands import AlterScram
 from penstock.controller.commands.command import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort

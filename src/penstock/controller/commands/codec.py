@@ -21,8 +21,8 @@ import msgspec
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Buffer
 from penstock.controller import errors as e
-from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
+from penstock.controller.commands.access import commands as a
 from penstock.controller.commands.delegation import commands as t
 from penstock.controller.commands.reassignment import commands as m
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
-from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
+from penstock.controller.commands.access import commands as a
 
 R = TypeVar("R")
 

@@ -19,7 +19,7 @@ from penstock.access.tokens import token_checker
 from penstock.base.endpoints import PAGES_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Cancellable
-from penstock.controller.commands.access import AlterScram
+from penstock.controller.commands.access.commands import AlterScram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.grpc.config import LISTENER_NAME as GRPC
 from penstock.grpc.config import GrpcConfig

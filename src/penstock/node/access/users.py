@@ -19,7 +19,7 @@ from penstock.access.scram import (
 from penstock.access.signatures import SECRET_CHARS_MIN, SECRETS_MAX
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Randomness
-from penstock.controller.commands.access import AlterScram, ScramUpsert
+from penstock.controller.commands.access.commands import AlterScram, ScramUpsert
 from penstock.controller.metadata.config_records import ScramCredentialChanged, ScramMechanism
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.login_records import LOGIN_SECRET_BYTES, UNKNOWN_USERS

@@ -15,6 +15,7 @@ import base64
 from dataclasses import replace
 from itertools import islice
 
+from penstock.controller.commands.access.login_secret import chosen_secret
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.delegation.commands import (
     CreateToken,
@@ -23,7 +24,6 @@ from penstock.controller.commands.delegation.commands import (
     RemoveExpiredTokens,
     RenewToken,
 )
-from penstock.controller.commands.login_secret import chosen_secret
 from penstock.controller.errors import (
     InvalidMetadataRequest,
     MetadataPolicyViolation,

@@ -13,7 +13,7 @@ from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
-from penstock.controller.commands.access import AlterQuotas, QuotaChange, QuotaOutcome
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange, QuotaOutcome
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.answers.quotas import entity_fields, entity_in, values_in

@@ -14,7 +14,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
-from penstock.controller.commands.access import AlterScram, ScramRemoval, ScramUpsert
+from penstock.controller.commands.access.commands import AlterScram, ScramRemoval, ScramUpsert
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.controller.metadata.config_records import ScramMechanism
 from penstock.kafka.answers.admin import error_fields

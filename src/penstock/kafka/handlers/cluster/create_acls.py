@@ -12,7 +12,7 @@ from penstock.access.rules import Rule
 from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation
 from penstock.broker.submitting import submit
-from penstock.controller.commands.access import AddAcls
+from penstock.controller.commands.access.commands import AddAcls
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.kafka.answers.acls import rule_of
 from penstock.kafka.answers.admin import error_fields

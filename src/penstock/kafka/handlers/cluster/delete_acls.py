@@ -19,7 +19,7 @@ from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation
 from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
-from penstock.controller.commands.access import RemoveAcls
+from penstock.controller.commands.access.commands import RemoveAcls
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.kafka.answers.acls import entry_fields, filter_of, resource_fields
 from penstock.kafka.answers.admin import error_fields

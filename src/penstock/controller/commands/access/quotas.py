@@ -6,7 +6,7 @@ Source: Kafka `ClientQuotaControlManager.alterClientQuotas`, KIP-546.
 """
 
 from penstock.base.errors import as_answer
-from penstock.controller.commands.access import AlterQuotas, QuotaChange, QuotaOutcome
+from penstock.controller.commands.access.commands import AlterQuotas, QuotaChange, QuotaOutcome
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.errors import (
     FeatureLevelTooLow,

@@ -6,9 +6,14 @@ Source: Kafka `ScramControlManager`, KIP-554.
 """
 
 from penstock.base.errors import as_answer
-from penstock.controller.commands.access import AlterScram, ScramOutcome, ScramRemoval, ScramUpsert
+from penstock.controller.commands.access.commands import (
+    AlterScram,
+    ScramOutcome,
+    ScramRemoval,
+    ScramUpsert,
+)
+from penstock.controller.commands.access.login_secret import chosen_secret
 from penstock.controller.commands.context import CommandContext, Result
-from penstock.controller.commands.login_secret import chosen_secret
 from penstock.controller.errors import (
     CredentialNotFound,
     DuplicateCredential,

@@ -9,7 +9,7 @@ Who may ask is decided before (kafka/gate.py).
 
 from penstock.access.rules import CLUSTER_NAME, AclResource, Rule
 from penstock.base.errors import as_answer
-from penstock.controller.commands.access import AclOutcome, AddAcls, RemoveAcls
+from penstock.controller.commands.access.commands import AclOutcome, AddAcls, RemoveAcls
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.errors import (
     FeatureLevelTooLow,
