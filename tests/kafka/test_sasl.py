@@ -126,6 +126,21 @@ def test_scram_fails_alike_for_a_wrong_password_and_an_unknown_user(
     assert client.is_closed_by_node()
 
 
+@pytest.mark.parametrize("user", ["bob", "nobody"])
+def test_no_salt_tells_a_user_by_what_a_token_of_that_name_is_answered(
+    node: LiveNode, user: str
+) -> None:
+    salts = set()
+    for is_token in (False, True):
+        with closing(node.connect()) as client:
+            choose(client, "SCRAM-SHA-256")
+            asked = ScramClient("SCRAM-SHA-256", user, "other", "nonce", is_token=is_token)
+            challenge = prove(client, asked.first())
+            assert challenge.error_code == Code.NONE
+            salts.add(bytes(challenge.auth_bytes).split(b",s=")[1].split(b",")[0])
+    assert len(salts) == 2, "of an unknown user both would be the same, of a known one not"
+
+
 @pytest.mark.parametrize("token", [WRONG, b"\0nobody\0pa", b"", b"x" * 100, bytes(500_000)])
 def test_a_wrong_token_is_answered_and_the_connection_closed(
     client: RawClient, token: bytes

@@ -43,7 +43,7 @@ def place() -> Place:
 
 @pytest.fixture
 def logins(place: Place) -> TokenLogins:
-    unknown = UnknownUsers(place.image, SystemRandomness())
+    unknown = UnknownUsers(place.image, SystemRandomness(), b"token")
     return TokenLogins(place.image, lambda: place.secrets, lambda: place.now_ms, unknown)
 
 

@@ -60,8 +60,8 @@ class NodeDoors:
         self._security = security
         self._grpc = grpc
         self._image = image
-        self._scram = ScramUsers(image, UnknownUsers(image, machine.randomness))
-        unknown_tokens = UnknownUsers(image, machine.randomness)
+        self._scram = ScramUsers(image, UnknownUsers(image, machine.randomness, b"user"))
+        unknown_tokens = UnknownUsers(image, machine.randomness, b"token")
         self._logins = TokenLogins(image, self.token_secrets, machine.clock.wall_ms, unknown_tokens)
         self._secrets: Watched[TokenSecrets] | None = None
         self._access_keys: Watched[AccessKeys] | None = None

@@ -1,5 +1,6 @@
 """Users that SASL checks proofs against: those of a file for PLAIN, and of the metadata log."""
 
+import hmac
 from collections.abc import Callable, Mapping
 
 from penstock.access.bearer import CheckToken
@@ -34,9 +35,15 @@ assert set(NUMBERS) == set(HASHES)
 
 
 class UnknownUsers:
-    """What unknown users are answered: the same by all processes that know the cluster's secret."""
+    """What unknown users are answered: the same by all processes that know the cluster's secret.
 
-    def __init__(self, image: ClusterImage, randomness: Randomness) -> None:
+    Each kind of users has answers of its own. A name that is unknown as a user and as a token would
+    get one salt as both otherwise, and a known one two: that would tell who is known.
+    """
+
+    def __init__(self, image: ClusterImage, randomness: Randomness, kind: bytes) -> None:
+        """`kind` says whose names these are."""
+        self._kind = kind
         self._chosen = image.configuration.login_secrets
         self._own = randomness.token_bytes(LOGIN_SECRET_BYTES)
         """Of this process, as long as the cluster has none."""
@@ -45,7 +52,8 @@ class UnknownUsers:
         """Return keys that no password fits, with the shape of `like`."""
         chosen = self._chosen.get(UNKNOWN_USERS)
         secret = self._own if chosen is None else chosen.secret
-        return unknown_keys(mechanism, user, secret, like)
+        of_kind = hmac.digest(secret, self._kind, "sha256")
+        return unknown_keys(mechanism, user, of_kind, like)
 
 
 class ScramUsers:
