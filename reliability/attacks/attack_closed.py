@@ -70,9 +70,11 @@ Begin = Callable[[Address], socket.socket]
 
 
 @cache
-def _trusting() -> ssl.SSLContext:
+def _trusting(protocol: str = "") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if protocol:
+        context.set_alpn_protocols([protocol])
     return context
 
 
@@ -80,9 +82,9 @@ def _open(address: Address) -> socket.socket:
     return socket.create_connection(address, ANSWER_SECONDS)
 
 
-def shaken(address: Address) -> socket.socket:
-    """Connect and shake hands."""
-    return _trusting().wrap_socket(_open(address))
+def shaken(address: Address, protocol: str = "") -> socket.socket:
+    """Connect and shake hands, for a protocol (ALPN) where one is named."""
+    return _trusting(protocol).wrap_socket(_open(address))
 
 
 @cache
@@ -158,7 +160,7 @@ def _crowded(begin: Begin, count: int = CROWD) -> Attack:
 
 
 @contextlib.contextmanager
-def _again(address: Address, once: Callable[[Address], None]) -> Iterator[None]:
+def again(address: Address, once: Callable[[Address], None]) -> Iterator[None]:
     """Do it again and again, on WORKERS connections at a time."""
 
     def work(wait: Wait) -> None:
@@ -185,7 +187,7 @@ def _failing(mechanism: str, *tokens: bytes) -> Attack:
         with shaken(address) as connection:
             exchange(connection, frames)
 
-    return lambda aim: _again(aim.kafka, once)
+    return lambda aim: again(aim.kafka, once)
 
 
 def _unknown_key() -> bytes:

@@ -13,12 +13,10 @@ closed-grpc-wrong        the same with a signature that is not the user's
 
 import contextlib
 import socket
-import ssl
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from harness.bad_input import floods
 from harness.bad_input.remoting_schemas import legal_request
 from penstock.access.signatures import SIGNATURE_FIELD, USER_FIELD
 from penstock.grpc.proto.messages import QueryRouteRequest, Resource
@@ -28,8 +26,8 @@ from penstock.protobuf.codec import encode
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Serialisation
 from penstock.remoting.wire.frame import encode_frame
-from reliability.attacks.attack_closed import CROWD, WORKERS, crowd, shaken
-from reliability.attacks.attack_frames import Address, Attack, Wait, exchanging, plain
+from reliability.attacks.attack_closed import CROWD, WORKERS, again, crowd, shaken
+from reliability.attacks.attack_frames import Address, Attack, exchanging
 from reliability.attacks.attack_remoting import NO_HEADS, http2_call, http2_frame
 
 FIELDS, SIGNED_BYTES = 50, 60 << 10
@@ -44,16 +42,8 @@ SIGNED_HEADS = {
 Context = contextlib.AbstractContextManager[object]
 
 
-@cache
-def _trusting_http2() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    return context
-
-
 def _shaken_http2(address: Address) -> socket.socket:
-    return _trusting_http2().wrap_socket(plain(address))
+    return shaken(address, "h2")
 
 
 def _with_part(address: Address) -> socket.socket:
@@ -97,10 +87,8 @@ def _wrong() -> list[bytes]:
     return [encode_frame(signed)]
 
 
-@contextlib.contextmanager
-def _asking(address: Address, frames: list[bytes]) -> Iterator[None]:
-    with exchanging(partial(shaken, address), lambda: lambda: frames, WORKERS):
-        yield
+def _asking(address: Address, frames: list[bytes]) -> Context:
+    return exchanging(partial(shaken, address), lambda: lambda: frames, WORKERS)
 
 
 def _calls(address: Address, heads: Mapping[bytes, bytes] = NO_HEADS) -> Context:
@@ -112,22 +100,17 @@ def _calls(address: Address, heads: Mapping[bytes, bytes] = NO_HEADS) -> Context
     return _answered(address, _BEGIN + b"".join(calls))
 
 
-@contextlib.contextmanager
-def _answered(address: Address, data: bytes) -> Iterator[None]:
+def _answered(address: Address, data: bytes) -> Context:
     """Send it on a connection of its own, read for a second, and so again."""
 
-    def once(wait: Wait) -> None:
-        with contextlib.suppress(OSError), _shaken_http2(address) as connection:
+    def once(address: Address) -> None:
+        with _shaken_http2(address) as connection:
             connection.settimeout(1.0)
             connection.sendall(data)
             while connection.recv(1 << 16):
                 pass
-        wait(floods.PAUSE_SECONDS)
 
-    with contextlib.ExitStack() as stack:
-        for _ in range(WORKERS):
-            stack.enter_context(floods.repeating(once))
-        yield
+    return again(address, once)
 
 
 def _crowded(begin: Callable[[Address], socket.socket], count: int, port: str) -> Attack:

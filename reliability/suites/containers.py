@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.node import NodeFailed, NodeProcess
 
+DONE = "done"
 _COMMAND = """#!{python}
 import socket
 import sys
@@ -23,7 +24,7 @@ with socket.socket(socket.AF_UNIX) as asked:
     asked.connect({address!r})
     asked.sendall(" ".join(sys.argv[2:]).encode() + b"\\n")
     said = asked.makefile().read()
-sys.exit(said or None)
+sys.exit(None if said == {done!r} else said or "the node could not be asked")
 """
 
 
@@ -34,7 +35,9 @@ def containers(directory: Path, nodes: Mapping[int, NodeProcess]) -> Iterator[Pa
     address = directory / "socket"
     address.unlink(missing_ok=True)
     command = directory / "docker"
-    command.write_text(_COMMAND.format(python=sys.executable, address=str(address)), "utf-8")
+    command.write_text(
+        _COMMAND.format(python=sys.executable, address=str(address), done=DONE), "utf-8"
+    )
     command.chmod(0o755)
 
     class Asked(socketserver.StreamRequestHandler):
@@ -52,7 +55,7 @@ def containers(directory: Path, nodes: Mapping[int, NodeProcess]) -> Iterator[Pa
 
 
 def _do(words: list[str], nodes: Mapping[int, NodeProcess]) -> str:
-    """Return what went wrong, or nothing."""
+    """Return what went wrong, or DONE: who hears nothing knows that nothing was done."""
     what, _, name = " ".join(words).partition(" kafka-")
     if what not in {"stop", "start"} or not name.isdigit() or int(name) not in nodes:
         return f"this docker does not know: compose {' '.join(words)}"
@@ -64,4 +67,4 @@ def _do(words: list[str], nodes: Mapping[int, NodeProcess]) -> str:
             node.start()
     except NodeFailed as error:
         return str(error)
-    return ""
+    return DONE

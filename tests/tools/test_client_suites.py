@@ -191,3 +191,5 @@ def test_the_docker_of_a_suite_stops_and_starts_nodes(tmp_path: Path) -> None:
             unknown = f"this docker does not know: compose {' '.join(words)}"
             assert docker("compose", *words) == (1, unknown)
         assert docker("ps")[0] == 1
+        nodes[5] = object()  # fails in a way that nobody foresaw
+        assert docker("compose", "stop", "kafka-5") == (1, "the node could not be asked")

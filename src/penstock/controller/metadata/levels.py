@@ -42,6 +42,9 @@ FIRST_LEVEL = 1
 MACHINES_LEVEL = 2
 """Lowest level at which registrations contain the machine of a broker."""
 
+CARRIED_LEVEL = 2
+"""Lowest metadata level at which the log may contain records that may be carried."""
+
 FEATURES_LEVEL = 3
 """Lowest metadata level at which the log may contain levels of other features."""
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.controller.metadata.kinds import RecordKind
+from penstock.controller.metadata.levels import CARRIED_LEVEL
 
-LOGIN_SECRET_LEVEL = 2
-"""Lowest metadata level at which records that may be carried are written."""
 LOGIN_SECRET_BYTES = 32
 UNKNOWN_USERS = "unknown-users"
 """The only key."""
@@ -24,7 +23,7 @@ class LoginSecretChosen:
     """What unknown users are answered follows from `secret` from here on. It is chosen once."""
 
     KIND: ClassVar = RecordKind.LOGIN_SECRET_CHOSEN
-    LEVEL: ClassVar = LOGIN_SECRET_LEVEL
+    LEVEL: ClassVar = CARRIED_LEVEL
     key: str
     secret: bytes
 

@@ -12,9 +12,7 @@ from typing import ClassVar
 
 from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.metadata.kinds import RecordKind
-
-REASSIGNMENT_LEVEL = 2
-"""Lowest metadata level at which records that may be carried are written."""
+from penstock.controller.metadata.levels import CARRIED_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,7 @@ class ReassignmentChanged:
     """
 
     KIND: ClassVar = RecordKind.REASSIGNMENT_CHANGED
-    LEVEL: ClassVar = REASSIGNMENT_LEVEL
+    LEVEL: ClassVar = CARRIED_LEVEL
     key: str
     """The id of the set, as text: what a release that carries the record keeps it by."""
     target: tuple[BrokerId, ...]
