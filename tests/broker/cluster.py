@@ -61,6 +61,7 @@ class Wire:
     is_by_token = False
     guard = None
     is_closed = False
+    is_choked = False
     state: Any = None
 
     def __init__(self) -> None:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from penstock.grpc.producing.producers import HEARD_MS, LOOKED_MAX, Producers, TooManyProducers
+from penstock.grpc.producing.producers import HEARD_MS, Producers, TooManyProducers
 from penstock.grpc.producing.transactions import half_properties
 from penstock.grpc.proto.messages import Duration, SystemProperties
 from penstock.remoting.halves.times import IMMUNITY
+from penstock.remoting.halves.turns import LOOKED_MAX
 
 
 def anyone(stream: str) -> bool:
@@ -103,3 +104,30 @@ def test_a_transaction_is_asked_for_when_its_message_says_and_not_before(
 ) -> None:
     system = SystemProperties(orphaned_transaction_recovery_duration=told)
     assert half_properties("t", system).get(IMMUNITY) == seconds
+
+
+def test_users_take_turns_so_a_crowd_of_one_hides_nobody_of_another() -> None:
+    producers: Producers[str] = Producers()
+    for number in range(LOOKED_MAX + 2):
+        producers.settle(f"crowd-{number}", ["t"], "unfit", 0, user="alice")
+    producers.settle("one", ["t"], "s1", 0, user="bob")
+    looked: list[str] = []
+
+    def is_fit(stream: str) -> bool:
+        looked.append(stream)
+        return stream != "unfit"
+
+    for _ in range(3):
+        assert producers.next_of("t", is_fit, 0) == "s1"
+    assert len(looked) <= 3 * LOOKED_MAX
+
+
+def test_a_user_leaves_a_quarter_of_the_places_to_others() -> None:
+    producers: Producers[str] = Producers(most=8)
+    producers.settle("one", ["a", "b", "c", "d", "e", "f"], "s1", 0, user="alice")
+    with pytest.raises(TooManyProducers):
+        producers.settle("two", ["a"], "s2", 0, user="alice")
+    producers.settle("two", ["a", "b"], "s3", 0, user="bob")
+    producers.leave("one", "s1")
+    producers.settle("three", ["a"], "s2", 0, user="alice")
+    assert producers.count == 1 + 2

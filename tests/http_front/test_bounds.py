@@ -11,6 +11,7 @@ import pytest
 
 from harness.http_front import TOKEN, HttpProcess, value_of
 from harness.waiting import UNTIL_SECONDS, wait_until
+from penstock.http.limits import Held
 
 pytestmark = pytest.mark.process
 CONNECTIONS, WAITS, LOOKS = 20, 4, 5
@@ -41,17 +42,47 @@ def test_a_connection_too_many_is_told_so_and_a_place_that_is_free_is_taken(
     with closing(narrow.connection()) as asking:
         # Who has asked before may not have gone yet; from here on there is the asking one alone.
         assert wait_until(lambda: _connections(asking) == 1, UNTIL_SECONDS)
-        raws = [narrow.raw() for _ in range(CONNECTIONS - 1)]
+        others = [narrow.connection() for _ in range(CONNECTIONS - 1)]
+        for known in others:
+            _connections(known)
         with narrow.raw() as raw:
             refused = all_that_comes(raw)
     assert refused.startswith(b"HTTP/1.1 503 ")
     document = json.loads(refused.partition(b"\r\n\r\n")[2])
     assert document["code"] == "too-many-connections"
     assert wait_until(lambda: _status(narrow) == 200, UNTIL_SECONDS)
-    for raw in raws:
-        raw.close()
+    for known in others:
+        known.close()
     assert wait_until(lambda: narrow.metric("penstock_http_connections") == 1, UNTIL_SECONDS)
     assert narrow.metric("penstock_http_connections_refused_total") >= 1
+
+
+def test_who_has_shown_no_token_gives_way_the_longest_there_first(narrow: HttpProcess) -> None:
+    with closing(narrow.connection()) as known:
+        assert wait_until(lambda: _connections(known) == 1, UNTIL_SECONDS)
+        strangers = [narrow.raw() for _ in range(CONNECTIONS - 1)]
+        assert wait_until(lambda: _connections(known) == CONNECTIONS, UNTIL_SECONDS)
+        with closing(narrow.connection()) as another:
+            assert _connections(another) == CONNECTIONS
+            assert strangers[0].recv(1) == b""
+            strangers[0].close()
+            assert _connections(known) == CONNECTIONS, "who is known stays"
+        for one in strangers:
+            one.close()
+    assert narrow.metric("penstock_http_connections_refused_total") >= 1
+
+
+def test_a_token_leaves_memory_for_bodies_of_others() -> None:
+    held = Held(bytes_max=100)
+    assert held.take(75, "one")
+    assert not held.take(1, "one")
+    assert held.take(25, "two")
+    assert not held.take(1, "two")
+    held.give_back(75, "one")
+    assert held.take(50, "two")
+    held.give_back(75, "two")
+    assert held.bytes_now == 0
+    assert held.take(75, "one")
 
 
 def _connections(asking: http.client.HTTPConnection) -> float:

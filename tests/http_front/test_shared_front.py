@@ -57,11 +57,11 @@ def test_an_access_key_in_use_stays_and_without_another_the_next_one_waits() -> 
 
 def test_bytes_up_to_the_bound_are_held_and_not_one_more() -> None:
     held = Held(10)
-    assert held.take(7)
-    assert held.take(3)
-    assert not held.take(1)
-    held.give_back(3)
-    assert not held.take(4)
+    assert held.take(7, "one")
+    assert held.take(3, "two")
+    assert not held.take(1, "two")
+    held.give_back(3, "two")
+    assert not held.take(4, "two")
     assert held.bytes_now == 7
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.remoting.halves import halves as halves_room
 from penstock.remoting.halves import led as led_room
 from penstock.remoting.wire.codes import ResponseCode
 from penstock.storage.errors import LogBusy
@@ -14,6 +15,7 @@ from tests.remoting.half_client import (
     END,
     SECOND,
     SEND,
+    answered,
     bodies,
     ended,
     half_cluster,
@@ -100,3 +102,23 @@ def test_a_decision_whose_message_can_not_be_read_now_is_refused_and_not_counted
     (led,) = remote.front.halves._led.values()
     assert (led._work_count, len(led._work)) == (0, 0)
     assert ended(cluster, remote, named, COMMIT).code == ResponseCode.SUCCESS
+
+
+def test_half_messages_of_a_topic_leave_room_for_those_of_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write to one topic can name every producer group, and decide nothing."""
+    monkeypatch.setattr(led_room, "OF_GROUP_MAX", 2)
+    monkeypatch.setattr(halves_room, "HALVES_MAX", 8)
+    monkeypatch.setattr(halves_room, "OF_TOPIC_MAX", 6)
+    remote, _ = remotings(cluster)
+
+    def code(topic: str, group: str, number: int) -> int:
+        told = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": f"ID-{topic}-{group}-{number}"}
+        asked = remote.send(SEND, sent(topic, told, n=SET, f=4), b"body")
+        return answered(cluster, remote, asked).code
+
+    of_one = [code("other", group, n) for group in ("payers", "a", "b", "c") for n in range(3)]
+    taken_two = [ResponseCode.SUCCESS, ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY]
+    assert of_one == taken_two * 3 + [ResponseCode.SYSTEM_BUSY] * 3
+    assert [code("events", "payers", n) for n in range(3)] == taken_two

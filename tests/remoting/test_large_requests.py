@@ -150,7 +150,7 @@ def test_clients_that_hang_up_leave_no_member_and_no_producer(
             assert gone.ask_among(C.HEART_BEAT, {}, producing).code == SUCCESS
     producers = front.asker.producers
     assert node.until(lambda: (front.members.count, front.members.bytes_now) == (0, 0))
-    assert node.until(lambda: (producers.count, producers._places) == (0, {}))
+    assert node.until(lambda: (producers.count, producers._of) == (0, {}))
 
 
 @pytest.mark.parametrize(("groups", "subscriptions"), [(GROUPS, 20), (20, 990)])

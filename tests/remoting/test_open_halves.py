@@ -30,6 +30,7 @@ from penstock.remoting.halves.record import (
 )
 from penstock.remoting.halves.state import OpenHalves, Verdict
 from penstock.remoting.halves.times import KEPT_MS, Times
+from penstock.remoting.halves.turns import LOOKED_MAX
 from penstock.remoting.heartbeat import Heartbeat, ProducerGroup
 from penstock.remoting.members import TooManyMembers
 
@@ -89,7 +90,8 @@ def test_what_waits_is_what_a_list_says(events: list[Event], now_ms: int) -> Non
         slow.apply(event, offset)
     assert [(one.half.number, one.half, one.at) for one in halves.firsts(99)] == slow.open
     assert len(halves) == len(slow.open)
-    assert halves.of_group == Counter(one.group for _, one, _ in slow.open)
+    assert halves.of_group == Counter((one.group, one.topic_id) for _, one, _ in slow.open)
+    assert halves.of_topic == Counter(one.topic_id for _, one, _ in slow.open)
     first = halves.first()
     assert (None if first is None else first.at) == (slow.open[0][2] if slow.open else None)
     for number in range(45):
@@ -239,3 +241,44 @@ def test_producers_are_bounded() -> None:
     producers.note(beat("one", "g"), "c1", 1)
     with pytest.raises(TooManyMembers):
         producers.note(beat("two", "g"), "c2", 0)
+
+
+def test_a_client_id_is_its_user_s_own() -> None:
+    producers: Producers[str] = Producers()
+    producers.note(beat("one", "g"), "c1", 0, "alice")
+    producers.note(beat("one", "g"), "c2", 0, "bob")
+    producers.leave("one", "g", "c2", "alice")
+    assert {producers.next_of("g", anyone) for _ in range(2)} == {"c1", "c2"}
+    producers.closed("c2")
+    assert [producers.next_of("g", anyone) for _ in range(2)] == ["c1", "c1"]
+    assert producers.count == 1
+
+
+def test_a_user_leaves_places_of_producers_to_others() -> None:
+    producers: Producers[str] = Producers(most=4)
+    producers.note(beat("one", "a", "b", "c"), "c1", 0, "alice")
+    with pytest.raises(TooManyMembers):
+        producers.note(beat("one", "d"), "c1", 0, "alice")
+    producers.note(beat("one", "d"), "c2", 0, "bob")
+    with pytest.raises(TooManyMembers):
+        producers.note(beat("two", "d"), "c3", 0, "bob")
+    producers.closed("c1")
+    producers.note(beat("two", "d"), "c1", 0, "alice")
+    assert producers.count == 2
+
+
+def test_a_question_looks_at_some_of_each_user_and_the_next_one_behind_them() -> None:
+    producers: Producers[str] = Producers()
+    for number in range(2 * LOOKED_MAX):
+        producers.note(beat(f"crowd-{number}", "g"), f"a{number}", 0, "alice")
+    producers.note(beat("one", "g"), "c1", 0, "bob")
+    looked: list[str] = []
+
+    def is_fit(connection: str) -> bool:
+        looked.append(connection)
+        return connection == "c1"
+
+    assert producers.next_of("g", is_fit) == "c1"
+    assert producers.next_of("g", is_fit) == "c1"
+    of_alice = [one for one in looked if one != "c1"]
+    assert len(of_alice) == len(set(of_alice)) <= LOOKED_MAX

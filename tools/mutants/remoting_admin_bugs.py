@@ -150,8 +150,7 @@ MUTANTS = (
         (
             "remoting/handlers/admin/long_answers.py",
             "        if len(body) > BYTES_MAX:\n",
-            "        if len(body) > BYTES_MAX:\n"
-            "            await context.front.long_answers.acquire()\n",
+            "        if len(body) > BYTES_MAX:\n            await _turn(context)\n",
         ),
         kind=Kind.GUARD,
         near=READING,

@@ -84,6 +84,11 @@ class GrpcClient:
         self._mute = mute
 
     @property
+    def user(self) -> str:
+        """The principal, where clients say who they are; else empty: they are not one user."""
+        return "" if self.principal == ANONYMOUS else self.principal
+
+    @property
     def client_id(self) -> str:
         """As its last call told it."""
         return self._client_id

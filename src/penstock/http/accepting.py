@@ -1,9 +1,10 @@
 """Connections from their acceptance on: counted before a handshake begins, ended if it takes long.
 
-    accepted ─► one too many: ended ─► handshake, HANDSHAKE_S, where there is TLS ─► BoundedProtocol
+    accepted ─► handshake, HANDSHAKE_S, where there is TLS ─► BoundedProtocol
+                └─► one too many: the one that has lasted longest is ended
 
 uvicorn counts connections once they can speak HTTP, so those that never end their handshake would
-be without bound.
+be without bound. An honest one takes some milliseconds, so it is not the one that lasts longest.
 
 Source: RFC 8446; asyncio `loop.connect_accepted_socket`.
 """
@@ -43,7 +44,8 @@ class Accepting:
         self._listening = listening
         self._make = make
         self._context = context
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[asyncio.Task[None], None] = {}
+        """Handshakes, the longest there first."""
         listening.setblocking(False)
         listening.listen(BACKLOG)
         self._accepting = asyncio.create_task(self._accept())
@@ -70,11 +72,18 @@ class Accepting:
                 continue
             if len(self._opening) >= HANDSHAKES_MAX:
                 self._front.stats.refused_connections += 1
-                accepted.close()
-                continue
+                self._end_one()
             task = asyncio.create_task(self._open(accepted))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._opening[task] = None
+            task.add_done_callback(self._over)
+
+    def _end_one(self) -> None:
+        longest = next(iter(self._opening))
+        del self._opening[longest]
+        longest.cancel()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._opening.pop(task, None)
 
     async def _open(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -86,6 +95,8 @@ class Accepting:
                 ssl=context,
                 ssl_handshake_timeout=HANDSHAKE_S if context else None,
             )
-        except (OSError, ssl.SSLError):
+        except (OSError, ssl.SSLError, asyncio.CancelledError) as error:
             with contextlib.suppress(OSError):
                 accepted.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise

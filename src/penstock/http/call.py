@@ -26,6 +26,9 @@ Send = Callable[[Message], Awaitable[None]]
 JSON: Final = "application/json"
 _QUERY_FIELDS_MAX: Final = 20
 
+HAS_PROVED: Final = "has_proved"
+"""In a scope's state."""
+
 encode_json: Final = msgspec.json.Encoder().encode
 
 
@@ -40,6 +43,8 @@ class Call:
         self._query = bytes(scope["query_string"])
         self.headers = {bytes(name): bytes(value) for name, value in scope["headers"]}
         self._receive, self._send = receive, send
+        self.has_proved: Callable[[], None] = scope.get("state", {}).get(HAS_PROVED, _nothing)
+        """To be called once its token is known: its connection is no stranger's."""
         self._limits, self._held = limits, held
         self._held_bytes = 0
         self.token: Token | None = None
@@ -117,10 +122,14 @@ class Call:
 
     def hold(self, size: int) -> None:
         """Count bytes until the call ends. Raises Problem if all together are too many."""
-        if not self._held.take(size):
-            detail = "requests of all clients hold as much memory as they may"
+        if not self._held.take(size, self._holder):
+            detail = "requests of this token, or of all, hold as much memory as they may"
             raise unavailable("too-much-held", detail, "send it again a little later")
         self._held_bytes += size
+
+    @property
+    def _holder(self) -> str:
+        return "" if self.token is None else self.token.name
 
     def watch(self) -> "asyncio.Task[None]":
         """Return a task that ends when the client goes away; the body has been read."""
@@ -137,7 +146,7 @@ class Call:
 
     def end(self) -> None:
         """Give back what the call holds."""
-        self._held.give_back(self._held_bytes)
+        self._held.give_back(self._held_bytes, self._holder)
         self._held_bytes = 0
         if self._watcher is not None:
             self._watcher.cancel()
@@ -180,6 +189,10 @@ class Call:
     async def finish(self) -> None:
         """End the body."""
         await self._send({"type": "http.response.body", "body": b""})
+
+
+def _nothing() -> None:
+    """Nobody counts strangers."""
 
 
 def _too_large() -> Problem:

@@ -8,7 +8,7 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.http.call import Call
 from penstock.http.limits import Held, Limits
@@ -59,6 +59,13 @@ class Health:
             return await identity.nodes.is_reached()
 
 
+class Stranger(Protocol):
+    """A connection that has shown no token."""
+
+    def give_way(self) -> None:
+        """End: somebody else comes, and there is no place left."""
+
+
 class Stats:
     """What is counted since the start."""
 
@@ -91,6 +98,8 @@ class Front:
         self.stats = Stats()
         self.tokens = tokens
         self.stopping = asyncio.Event()
+        self.strangers: dict[Stranger, None] = {}
+        """Connections that have shown no token yet, the longest there first."""
         self.streams: dict[tuple[str, str, str], list[Flight]] = {}
         """By token's name, topic and group: who hears what is said of messages."""
         self._bootstrap = tuple(bootstrap)

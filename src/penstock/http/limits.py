@@ -3,6 +3,7 @@
 Source: ours. The largest message that a topic takes by default has 1 MiB, hence the body's bound.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,20 +50,27 @@ class Limits:
 
 
 class Held:
-    """Counts bytes that requests hold."""
+    """Counts bytes that requests hold; those of one token leave a quarter to others."""
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes_now = 0
+        self._of: Counter[str] = Counter()
 
-    def take(self, size: int) -> bool:
+    def take(self, size: int, token: str) -> bool:
         """Count bytes; False, and nothing is counted, if that were too many."""
         if self.bytes_now + size > self.bytes_max:
             return False
+        if self._of[token] + size > self.bytes_max * 3 // 4:
+            return False
         self.bytes_now += size
+        self._of[token] += size
         return True
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: int, token: str) -> None:
         """Count them no more."""
         self.bytes_now -= size
-        assert self.bytes_now >= 0, self.bytes_now
+        self._of[token] -= size
+        assert self._of[token] >= 0, self._of
+        if not self._of[token]:
+            del self._of[token]

@@ -27,7 +27,6 @@ Source: ours. The broker does not know its fronts.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -142,7 +141,7 @@ class RemotingFront:
         self.delivered = 0
         """Messages that were sent to consumers."""
         self.rates = Rates(broker.clock.monotonic_ms(), self.counted())
-        self.long_answers = asyncio.Semaphore(LONG_ANSWERS)
+        self.long_answers = LookUps(broker.scheduler, broker.clock, LONG_ANSWERS)
         self.configs: Configs = NoConfigs()
         self.delay_ms_max = DELAY_MS_MAX
         """How far away the time of a message's own may be."""

@@ -77,6 +77,11 @@ class RemotingContext:
         """Of the request that is being handled; None where nothing is counted."""
 
     @property
+    def user(self) -> str:
+        """The principal, where clients say who they are; else empty: they are not one user."""
+        return "" if self.principal == ANONYMOUS else self.principal
+
+    @property
     def client_id(self) -> str:
         """The client's id, as its heartbeats tell it; empty before the first."""
         return self._client_id

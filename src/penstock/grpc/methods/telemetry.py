@@ -70,7 +70,7 @@ def _of_producer(call: Call, told: Settings) -> Settings:
     client, publishing = call.client, told.publishing or Publishing()
     topics = [topic_name(one) for one in publishing.topics]
     now_ms = client.broker.clock.monotonic_ms()
-    client.front.producers.settle(call.member, topics, call, now_ms)
+    client.front.producers.settle(call.member, topics, call, now_ms, user=client.user)
     return replace(
         told,
         client_type=ClientType.PRODUCER,

@@ -3,7 +3,9 @@
     settings with topics ─► known ─► heard: heartbeats ─► silent, or its stream ends
 
 They are asked what has become of their transactions (asking.py). A producer of gRPC has no group:
-any that has told a topic may be asked about a transaction in it, one after another.
+any that has told a topic may be asked about a transaction in it, one after another. Anybody may
+tell any topic, so users take turns (remoting/halves/turns.py), and each leaves a quarter of the
+seats to others.
 
 Source: RocketMQ's proxy `ClientActivity`, which registers each topic as a producer group.
 """
@@ -11,19 +13,16 @@ Source: RocketMQ's proxy `ClientActivity`, which registers each topic as a produ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from penstock.base.errors import PlatformError
+from penstock.remoting.halves.turns import Turns
+from penstock.remoting.operating.seats import Seats
 
 PRODUCERS_MAX: Final = 20_000
 """Topics of all producers together, 1 KiB each at most."""
 HEARD_MS: Final = 30_000
 """Three heartbeats; who is silent for longer is not asked."""
-LOOKED_MAX: Final = 100
-"""Producers that are looked at for one question; the next question begins with those behind them.
-Many that may not be asked do not hold the loop by their number."""
-
 StreamT = TypeVar("StreamT")
 
 
@@ -32,9 +31,10 @@ class TooManyProducers(PlatformError):
 
 
 class _Known(Generic[StreamT]):
-    __slots__ = ("heard_ms", "stream", "topics")
+    __slots__ = ("heard_ms", "stream", "topics", "user")
 
-    def __init__(self, topics: Sequence[str], stream: StreamT, heard_ms: int) -> None:
+    def __init__(self, user: str, topics: Sequence[str], stream: StreamT, heard_ms: int) -> None:
+        self.user = user
         self.topics = topics
         self.stream = stream
         self.heard_ms = heard_ms
@@ -46,25 +46,34 @@ class Producers(Generic[StreamT]):
     def __init__(self, most: int = PRODUCERS_MAX) -> None:
         self._most = most
         self._known: dict[str, _Known[StreamT]] = {}
-        self._of: dict[str, dict[str, None]] = {}
-        """Clients by topic, the one that was not asked for longest first."""
-        self.count = 0
-        """Topics, each with a producer of it."""
+        """By client id, which is its user's own."""
+        self._of: dict[str, Turns[str]] = {}
+        """Clients by topic."""
+        self._seats = Seats(most)
 
-    def settle(self, client_id: str, topics: Sequence[str], stream: StreamT, now_ms: int) -> None:
+    @property
+    def count(self) -> int:
+        """Topics, each with a producer of it."""
+        return self._seats.count
+
+    def settle(
+        self, client_id: str, topics: Sequence[str], stream: StreamT, now_ms: int, user: str = ""
+    ) -> None:
         """Note a producer that tells its settings, again or anew. Raises TooManyProducers."""
         topics = tuple(dict.fromkeys(topics))
         known = self._known.get(client_id)
+        assert known is None or known.user == user, "a client id is its user's own"
         before = () if known is None else known.topics
-        if self.count - len(before) + len(topics) > self._most:
+        more = len(topics) - len(before)
+        if more > 0 and not self._seats.has_free(user, more):
             raise TooManyProducers(f"producers of {self._most} topics are here already")
         for topic in [one for one in before if one not in topics]:
-            self._leave(topic, client_id)
+            self._leave(topic, user, client_id)
         for topic in topics:
-            self._of.setdefault(topic, {}).setdefault(client_id)
-        self.count += len(topics) - len(before)
+            self._of.setdefault(topic, Turns()).add(user, client_id)
+        self._seats.change(user, more)
         if topics:
-            self._known[client_id] = _Known(topics, stream, now_ms)
+            self._known[client_id] = _Known(user, topics, stream, now_ms)
         else:
             self._known.pop(client_id, None)  # nobody would ask it
 
@@ -80,22 +89,25 @@ class Producers(Generic[StreamT]):
         if known is None or known.stream is not stream:
             return
         del self._known[client_id]
-        self.count -= len(known.topics)
+        self._seats.change(known.user, -len(known.topics))
         for topic in known.topics:
-            self._leave(topic, client_id)
+            self._leave(topic, known.user, client_id)
 
     def next_of(self, topic: str, is_fit: Callable[[StreamT], bool], now_ms: int) -> StreamT | None:
         """Return the stream of a producer of a topic that was heard lately and is fit."""
-        clients = self._of.get(topic, {})
-        for client_id in list(islice(clients, LOOKED_MAX)):
-            known = self._known[client_id]
-            clients[client_id] = clients.pop(client_id)
-            if now_ms - known.heard_ms < HEARD_MS and is_fit(known.stream):
-                return known.stream
-        return None
+        turns = self._of.get(topic)
+        if turns is None:
+            return None
 
-    def _leave(self, topic: str, client_id: str) -> None:
-        clients = self._of[topic]
-        del clients[client_id]
-        if not clients:
+        def may_be_asked(client_id: str) -> bool:
+            known = self._known[client_id]
+            return now_ms - known.heard_ms < HEARD_MS and is_fit(known.stream)
+
+        client_id = turns.next_of(may_be_asked)
+        return None if client_id is None else self._known[client_id].stream
+
+    def _leave(self, topic: str, user: str, client_id: str) -> None:
+        turns = self._of[topic]
+        turns.remove(user, client_id)
+        if not turns:
             del self._of[topic]

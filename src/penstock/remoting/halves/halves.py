@@ -35,6 +35,7 @@ from penstock.remoting.halves.times import (
     HALVES_MAX,
     KEPT_MS,
     LOOKED_AT,
+    OF_TOPIC_MAX,
     Times,
 )
 from penstock.remoting.halves.work import Check, Decide
@@ -168,6 +169,11 @@ class Halves:
             check_taken(target, copy_of(record, number, told, now_ms))
             if self.waiting() >= HALVES_MAX:
                 raise TooManyHalves(f"{HALVES_MAX} half messages wait for their decision")
+            if (
+                sum(led.halves.of_topic[half.topic_id] for led in self._led.values())
+                >= OF_TOPIC_MAX
+            ):
+                raise TooManyHalves(f"{OF_TOPIC_MAX} half messages of this topic wait")
             due = half._replace(due_ms=now_ms + half.due_ms)
             self._of(place).take(due, stamped(record, now_ms), self._sending, done)
         except PlatformError as error:

@@ -105,7 +105,7 @@ class LedHalves:
         """
         if not self.is_ready:
             raise HalvesNotReady("the half messages of this set are being read")
-        waiting = self.halves.of_group[half.group] + len(self._coming)
+        waiting = self.halves.of_group[half.group, half.topic_id] + len(self._coming)
         if waiting >= OF_GROUP_MAX:
             told = f"{waiting} half messages of {half.group} wait for their decision"
             raise TooManyHalves(told)

@@ -74,7 +74,9 @@ class OpenHalves:
         """Numbers by the second in which they are due, which is rounded up."""
         self._seconds: list[int] = []
         """The seconds in `_due`, as a heap."""
-        self.of_group: Counter[str] = Counter()
+        self.of_group: Counter[tuple[str, bytes]] = Counter()
+        """By producer group and topic: who may write to a topic can name every group."""
+        self.of_topic: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -152,7 +154,8 @@ class OpenHalves:
         if moved is not None:
             self._leave(moved)
             self._moved[number] = None
-        self.of_group[half.group] += 1
+        self.of_group[half.group, half.topic_id] += 1
+        self.of_topic[half.topic_id] += 1
         taken_ms = time_ms if moved is None else moved.taken_ms
         found = OpenHalf(half._replace(number=number), offset, taken_ms)
         self._open[number] = found
@@ -174,10 +177,14 @@ class OpenHalves:
 
     def _leave(self, found: OpenHalf) -> None:
         self._forget_due(found)
-        group = found.half.group
-        self.of_group[group] -= 1
-        if not self.of_group[group]:
-            del self.of_group[group]
+        topic_id = found.half.topic_id
+        place = found.half.group, topic_id
+        self.of_group[place] -= 1
+        if not self.of_group[place]:
+            del self.of_group[place]
+        self.of_topic[topic_id] -= 1
+        if not self.of_topic[topic_id]:
+            del self.of_topic[topic_id]
 
     def _set_due(self, found: OpenHalf, half: Half, due_ms: int) -> None:
         self._forget_due(found)

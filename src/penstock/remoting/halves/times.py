@@ -17,8 +17,10 @@ ABSENT_MS: Final = 5_000
 check: none was sent."""
 HALVES_MAX: Final = 100_000
 """Half messages that wait in the sets that are led here, 50 MB of memory."""
+OF_TOPIC_MAX: Final = 75_000
+"""Of them those for one topic, so that who may write to it leaves room for others."""
 OF_GROUP_MAX: Final = 20_000
-"""Of one producer group in one set."""
+"""Of one producer group for one topic, in one set."""
 CHECKS_A_LOOK: Final = 100
 """Ten looks a second: 1,000 checks."""
 LOOKED_AT: Final = 1_000

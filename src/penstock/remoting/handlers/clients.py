@@ -50,7 +50,8 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             client_id = text(command, "clientID")
             changed = context.front.members.leave(client_id, group, context.connection)
             producer_group = command.fields.get("producerGroup", "")
-            context.front.asker.producers.leave(client_id, producer_group, context.connection)
+            producers, connection = context.front.asker.producers, context.connection
+            producers.leave(client_id, producer_group, connection, context.user)
             reply()
         case RequestCode.CHECK_CLIENT_CONFIG:
             _check_subscription(context, command, reply)
@@ -108,7 +109,7 @@ def _noting(context: RemotingContext, command: Command) -> Generator[None, None,
     front, connection = context.front, context.connection
     now_ms = context.broker.clock.monotonic_ms()
     if not connection.is_closed:
-        front.asker.producers.note(heartbeat, connection, now_ms)
+        front.asker.producers.note(heartbeat, connection, now_ms, context.user)
     at = 0
     # Nobody would take out again who is noted once the connection is closed.
     while at < len(heartbeat.consumers) and not connection.is_closed:

@@ -4,8 +4,8 @@
                                         ├─► 10 s are over          ClientSilent
                                         └─► the connection closes  ClientGone
 
-A few are under way at a time, and an answer has a bound, so that clients that answer at length, or
-never, hold little. An answer that nobody waits for is dropped.
+A few are under way at a time, of one who asks a part of them, and an answer has a bound, so that
+clients that answer at length, or never, hold little. An answer that nobody waits for is dropped.
 
 Source: RocketMQ 5.3.3 `Broker2Client.callClient`; bounds are ours.
 """
@@ -16,6 +16,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.remoting.errors import RemotingError
+from penstock.remoting.operating.seats import Seats
 from penstock.remoting.wire.frame import encode_frame
 
 if TYPE_CHECKING:
@@ -48,22 +49,27 @@ class Questions:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[Connection, int], asyncio.Future[Command]] = {}
+        self._seats = Seats(AT_ONCE)
         self._last = 0
 
     def __len__(self) -> int:
         """Return how many are under way."""
         return len(self._waiting)
 
-    async def ask(self, connection: Connection, question: Command) -> Command:
-        """Return the answer of a client. Raises TooManyQuestions, ClientSilent, ClientGone."""
-        if len(self._waiting) >= AT_ONCE:
-            raise TooManyQuestions(f"{AT_ONCE} clients are being asked: try again")
+    async def ask(self, connection: Connection, question: Command, user: str = "") -> Command:
+        """Return the answer of a client, for a user: whoever he asks may never answer.
+
+        Raises TooManyQuestions, ClientSilent, ClientGone.
+        """
+        if not self._seats.has_free(user, 1):
+            raise TooManyQuestions(f"{len(self._waiting)} clients are being asked: try again")
         if connection.is_closed:
             raise ClientGone("the client has gone")
         self._last = self._last % (_NUMBERS - 1) + 1
         key = connection, self._last
         told: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._waiting[key] = told
+        self._seats.change(user, 1)
         try:
             connection.reserve().send(encode_frame(question._replace(opaque=self._last)))
             async with asyncio.timeout(ANSWER_MS / 1_000):
@@ -71,6 +77,7 @@ class Questions:
         except TimeoutError:
             raise ClientSilent(f"no answer of the client in {ANSWER_MS} ms") from None
         finally:
+            self._seats.change(user, -1)
             del self._waiting[key]
 
     def answered(self, connection: Connection, answer: Command) -> None:

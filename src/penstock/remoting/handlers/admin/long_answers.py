@@ -1,10 +1,13 @@
 """Long answers to those who operate a cluster: a few at a time, in turns, once there is memory.
 
-    ask ─► a place is free ─► room for the answer ─► work, in slices of a turn ─► reply
-                              └─► the client has gone: nothing is done
+    ask ─► room for the answer ─► its turn ─► work, in slices of a turn of the loop ─► reply
+            ▲                      │  └─► the client has gone: nothing is done
+            └── it takes no answers┘
 
-A list of 10,000 topics takes a hundred turns and a few MiB. Requests that wait for a place are
-counted with what is unanswered (held.py), so a connection that asks for thousands is not read.
+A list of 10,000 topics takes a hundred turns and a few MiB. Requests that wait are counted with
+what is unanswered (held.py), so a connection that asks for thousands is not read. Addresses and
+their connections take turns (broker/look_ups.py), and who takes no answers waits before his turn:
+he keeps nobody waiting, and however many he asks for are not made.
 
 Source: ours; RocketMQ has threads of their own for these (`adminBrokerThreadPool`).
 """
@@ -15,6 +18,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.awaited import awaited
 from penstock.broker.turns import Pace
 from penstock.remoting.errors import RemotingError
 from penstock.remoting.pop.serving import serve
@@ -29,6 +33,7 @@ _ROOM_BYTES: Final = 512 << 10
 
 Work = Callable[[Pace], Awaitable[bytes]]
 """Returns the body. It calls `step` for each item, and raises what is told to the client."""
+Over = Callable[[], None]
 
 
 class AnswerTooLarge(RemotingError):
@@ -57,11 +62,41 @@ def answer_in_turn(
 async def _in_turn(
     context: RemotingContext, reply: Reply, answer: Callable[[], Awaitable[None]]
 ) -> None:
-    async with context.front.long_answers:
-        if context.connection.is_closed or not await _room(context):
-            reply.end()
+    connection = context.connection
+    while await _room(context):
+        over = await _turn(context)
+        if over is None:
+            break
+        try:
+            if connection.is_choked:
+                continue
+            if connection.is_closed:
+                break
+            await answer()
             return
-        await answer()
+        finally:
+            over()
+    reply.end()
+
+
+async def _turn(context: RemotingContext) -> Over | None:
+    """Wait for the client's turn; returns what ends it, None if the client has gone."""
+    told: asyncio.Future[Over | None]
+    told, tell = awaited()
+
+    def begin(over: Over) -> None:
+        if told.done():
+            over()  # its task was ended
+        else:
+            tell(over)
+
+    context.front.long_answers.ask(context.connection, begin, lambda: tell(None))
+    try:
+        return await told
+    except asyncio.CancelledError:
+        if told.done() and not told.cancelled() and (over := told.result()) is not None:
+            over()
+        raise
 
 
 async def _room(context: RemotingContext) -> bool:

@@ -57,5 +57,5 @@ def _connection_of(context: RemotingContext, group: str, client_id: str) -> Conn
 async def _ask(
     context: RemotingContext, connection: Connection, question: Command, reply: Reply
 ) -> None:
-    answer = await context.front.questions.ask(connection, question)
+    answer = await context.front.questions.ask(connection, question, context.user)
     reply(answer.fields, code=answer.code, body=answer.body, remark=answer.remark)
