@@ -1,7 +1,6 @@
 """Levels of features: who may raise and lower them, and what they let be written."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +23,7 @@ from penstock.controller.errors import (
 )
 from penstock.controller.metadata import config_records as cr
 from penstock.controller.metadata import records as r
+from penstock.controller.metadata.broker_epoch_records import REMOVED_BROKERS, BrokerEpochReached
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.install import install
 from penstock.controller.metadata.levels import (
@@ -44,7 +44,8 @@ from penstock.controller.metadata.token_records import (
 )
 from penstock.quotas.entities import QuotaKind, QuotaPart
 from tests.controller.cluster import Cluster
-from tests.controller.giving_up import A_TOPIC, may_follow, of_give_ups
+from tests.controller.contradicting import contradicts
+from tests.controller.giving_up import A_TOPIC, of_give_ups
 from tests.controller.reassigning import of_reassignments
 
 _LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
@@ -413,6 +414,12 @@ _kept = st.one_of(
     st.just(LoginSecretChosen(key=UNKNOWN_USERS, secret=bytes(32))),
     st.just(cr.removal_of(r.RecordKind.LOGIN_SECRET_CHOSEN, UNKNOWN_USERS)),
     st.builds(
+        BrokerEpochReached,
+        key=st.just(REMOVED_BROKERS),
+        broker_epoch=st.integers(1, 3).map(BrokerEpoch),
+    ),
+    st.just(cr.removal_of(r.RecordKind.BROKER_EPOCH_REACHED, REMOVED_BROKERS)),
+    st.builds(
         lambda kind, key, more: r.CarriedRecord(
             kind=kind,
             version=1,
@@ -442,7 +449,7 @@ def test_a_snapshot_gives_the_image_again_at_each_level(records: list[r.Metadata
     image, entries = ClusterImage(), []
     newest = r.FeatureLevelChanged(feature=METADATA, level=_NEWEST, epoch=1)
     for record in [newest, *A_TOPIC, *records]:
-        if level_of(record) > image.metadata_level or _is_contradiction(image, record):
+        if level_of(record) > image.metadata_level or contradicts(image, record):
             continue
         entries.append(encode_records([record], image.metadata_level))
         replay(image, decode_records(entries[-1]))
@@ -460,32 +467,3 @@ def test_a_snapshot_gives_the_image_again_at_each_level(records: list[r.Metadata
     install(behind, decode_records(snapshot))
     assert behind == image
     assert behind.configuration.acls is tables
-
-
-def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
-    """Whether no command would have given this record."""
-    kept = image.configuration
-    match record:
-        case r.FeatureLevelChanged():
-            others = image.features.keys() - {METADATA} if record.level < FEATURES_LEVEL else ()
-            return record.feature == METADATA and bool(others or kept.above(record.level))
-        case cr.ScramCredentialRemoved():
-            return (record.user, record.mechanism) not in kept.credentials
-        case cr.AclAdded():
-            return record.acl_id in kept.acls or record.rule in kept.acl_ids
-        case cr.AclRemoved():
-            return record.acl_id not in kept.acls
-        case DelegationTokenChanged() | DelegationTokenRemoved():
-            return _is_contradicting_token(image, record)
-        case _:
-            return not may_follow(image, record)
-
-
-def _is_contradicting_token(
-    image: ClusterImage, record: DelegationTokenChanged | DelegationTokenRemoved
-) -> bool:
-    known = image.configuration.tokens.get(record.token_id)
-    if isinstance(record, DelegationTokenRemoved):
-        return known is None
-    is_same = known is None or replace(known, expires_ms=record.expires_ms) == record
-    return not is_same or record.expires_ms > record.ends_ms

@@ -26,6 +26,7 @@ from penstock.base.invariant import InvariantViolation
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.metadata import config_records as cr
 from penstock.controller.metadata import records as r
+from penstock.controller.metadata.broker_epoch_records import BrokerEpochReached
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.declare import Shape, since
 from penstock.controller.metadata.levels import METADATA_LEVELS
@@ -168,6 +169,7 @@ _ALL: list[r.MetadataRecord] = [
     ReassignmentChanged(key="3", target=as_brokers(4, 1), before=as_brokers(1, 2)),
     cr.removal_of(r.RecordKind.REASSIGNMENT_CHANGED, "3"),
     LoginSecretChosen(key="unknown-users", secret=bytes(range(32))),
+    BrokerEpochReached(key="removed-brokers", broker_epoch=BrokerEpoch(7)),
     CopiesGivenUp(topic_id=_ID, count=3),
     r.CarriedRecord(kind=0x8101, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
     r.CarriedRecord(kind=0xFFFF, version=1, key="k", body=b'{"key":"k"}', is_removal=True),

@@ -19,8 +19,15 @@ from penstock.controller.commands.command import (
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.masterships import mastership_ended
 from penstock.controller.errors import BrokerIdTaken, InvalidMetadataRequest, UnknownBroker
+from penstock.controller.metadata.broker_epoch_records import REMOVED_BROKERS, BrokerEpochReached
 from penstock.controller.metadata.causes import Cause
-from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from penstock.controller.metadata.image import (
+    NO_MASTER,
+    UNREGISTERED,
+    BrokerImage,
+    ClusterImage,
+    ReplicaSetImage,
+)
 from penstock.controller.metadata.levels import MACHINES_LEVEL
 from penstock.controller.metadata.records import (
     BrokerDrained,
@@ -52,7 +59,6 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         raise BrokerIdTaken(command.broker_id)
     if known is not None and not known.is_fenced and _is_same(known, command):
         return Result(known.broker_epoch)
-    highest = max((broker.broker_epoch for broker in context.image.brokers.values()), default=0)
     record = BrokerRegistered(
         broker_id=BrokerId(command.broker_id),
         host=command.host,
@@ -62,7 +68,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         ha_port=command.ha_port,
         identity=command.identity,
         incarnation=command.incarnation,
-        broker_epoch=BrokerEpoch(highest + 1),
+        broker_epoch=BrokerEpoch(_highest_epoch(context.image) + 1),
         directory_count=command.directory_count,
         is_draining=known is not None and known.is_draining,
         listeners=command.listeners,
@@ -75,6 +81,18 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
             for one in _led_by(context, command.broker_id)
         ]
     return Result(record.broker_epoch, tuple(records))
+
+
+def _highest_epoch(image: ClusterImage) -> BrokerEpoch:
+    """Return the highest epoch that a broker has, or had before it was removed."""
+    registered = (broker.broker_epoch for broker in image.brokers.values())
+    return max(_reached_epoch(image), max(registered, default=UNREGISTERED))
+
+
+def _reached_epoch(image: ClusterImage) -> BrokerEpoch:
+    """Return the highest epoch of removed brokers."""
+    reached = image.configuration.reached_epochs.values()
+    return max((one.broker_epoch for one in reached), default=UNREGISTERED)
 
 
 def _check_registration(command: RegisterBroker) -> None:
@@ -140,8 +158,8 @@ def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[
 
 
 def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None]:
-    """Remove a broker that is not a member of any set."""
-    _broker(context, command.broker_id)
+    """Remove a broker that is not a member of any set; nobody gets its epoch again."""
+    known = _broker(context, command.broker_id)
     sets = [
         set_id
         for set_id, one in sorted(context.image.replica_sets.items())
@@ -152,7 +170,11 @@ def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None
             f"Broker {command.broker_id} is a member of the replica sets {sets}: remove it from"
             " them first (penstock set remove; add another member first where it is alone)."
         )
-    return Result(None, (BrokerRemoved(broker_id=BrokerId(command.broker_id)),))
+    records: list[MetadataRecord] = [BrokerRemoved(broker_id=BrokerId(command.broker_id))]
+    can_keep = context.image.metadata_level >= BrokerEpochReached.LEVEL
+    if can_keep and known.broker_epoch > _reached_epoch(context.image):
+        records.append(BrokerEpochReached(key=REMOVED_BROKERS, broker_epoch=known.broker_epoch))
+    return Result(None, tuple(records))
 
 
 def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:

@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
+from penstock.controller.metadata.broker_epoch_records import BrokerEpochReached
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
 from penstock.controller.metadata.login_records import LoginSecretChosen
@@ -165,6 +166,7 @@ ConfigurationRecord = (
     | DelegationTokenRemoved
     | ReassignmentChanged
     | LoginSecretChosen
+    | BrokerEpochReached
     | CopiesGivenUp
     | CarriedRecord
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 
 from penstock.access.rules import Rule
 from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.controller.metadata.broker_epoch_records import BrokerEpochReached
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
     AclAdded,
@@ -44,6 +45,8 @@ class Configuration:
     """The replica sets whose members are to change."""
     login_secrets: dict[str, LoginSecretChosen] = field(default_factory=dict)
     """What unknown users are answered follows from it; one, by its key, or none yet."""
+    reached_epochs: dict[str, BrokerEpochReached] = field(default_factory=dict)
+    """The highest broker epoch of removed brokers, by its key, or none yet."""
     give_ups: dict[TopicId, int] = field(default_factory=dict)
     """How often topics gave up what the object store had of them; 0 is left out."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
@@ -52,7 +55,8 @@ class Configuration:
     def above(self, level: int) -> list[str]:
         """Return, for people, the contents that a metadata level cannot hold.
 
-        The login secret is none: it is forgotten where the level cannot hold it.
+        The login secret and the epoch of removed brokers are none: they are forgotten where the
+        level cannot hold them.
         """
         counted = (
             (CONFIGURATION_LEVEL, self.resources, "brokers, groups or client metrics configured"),

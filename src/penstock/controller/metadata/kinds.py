@@ -45,6 +45,7 @@ class RecordKind(IntEnum):
     COPIES_GIVEN_UP = 29
     REASSIGNMENT_CHANGED = 32768
     LOGIN_SECRET_CHOSEN = 32769
+    BROKER_EPOCH_REACHED = 32770
 
 
 class ResourceType(IntEnum):

@@ -14,7 +14,8 @@ from penstock.base.invariant import invariant
 from penstock.controller.errors import UnsupportedMetadata
 from penstock.controller.metadata import config_records as r
 from penstock.controller.metadata import token_records as t
-from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.broker_epoch_records import BrokerEpochReached
+from penstock.controller.metadata.image import UNREGISTERED, ClusterImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES, RecordKind, ResourceType
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.login_records import LOGIN_SECRET_BYTES, LoginSecretChosen
@@ -59,6 +60,7 @@ def _feature_level_changed(
         image.features_epoch = 0
         _forget_machines(image, touched)
         image.configuration.login_secrets.clear()
+        image.configuration.reached_epochs.clear()
 
 
 def _forget_machines(image: ClusterImage, touched: Touched) -> None:
@@ -157,6 +159,16 @@ def _login_secret_chosen(image: ClusterImage, record: LoginSecretChosen, _: Touc
     known[record.key] = record
 
 
+def _broker_epoch_reached(image: ClusterImage, record: BrokerEpochReached, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    known = image.configuration.reached_epochs
+    invariant(known.keys() <= {record.key}, "there is one such epoch", keys=[*known])
+    before = known[record.key].broker_epoch if known else UNREGISTERED
+    invariant(record.broker_epoch > before, "it rises", before=before, after=record.broker_epoch)
+    image.configuration.carried.pop((record.KIND, record.key), None)
+    known[record.key] = record
+
+
 def _copies_given_up(image: ClusterImage, record: CopiesGivenUp, _: Touched) -> None:
     _check_level(image, record.LEVEL)
     invariant(record.topic_id in image.topics_by_id, "the topic is there", id=record.topic_id)
@@ -175,6 +187,8 @@ def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
         image.configuration.reassignments.pop(ReplicaSetId(int(record.key)), None)
     if record.kind == RecordKind.LOGIN_SECRET_CHOSEN:
         image.configuration.login_secrets.pop(record.key, None)
+    if record.kind == RecordKind.BROKER_EPOCH_REACHED:
+        image.configuration.reached_epochs.pop(record.key, None)
     carried = image.configuration.carried
     carried.pop((record.kind, record.key), None)  # the order is that of the last writing
     if not record.is_removal:
@@ -210,6 +224,7 @@ REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] 
     t.DelegationTokenRemoved: _token_removed,
     ReassignmentChanged: _reassignment_changed,
     LoginSecretChosen: _login_secret_chosen,
+    BrokerEpochReached: _broker_epoch_reached,
     CopiesGivenUp: _copies_given_up,
     r.CarriedRecord: _carried,
 }

@@ -36,6 +36,7 @@ def configuration_records(image: ClusterImage) -> list[r.MetadataRecord]:
     found += [one for _, one in sorted(kept.tokens.items())]
     found += [one for _, one in sorted(kept.reassignments.items())]
     found += [one for _, one in sorted(kept.login_secrets.items())]
+    found += [one for _, one in sorted(kept.reached_epochs.items())]
     found += [
         CopiesGivenUp(topic_id=topic_id, count=count)
         for topic_id, count in sorted(kept.give_ups.items())
