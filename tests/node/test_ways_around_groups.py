@@ -116,6 +116,34 @@ def test_a_producer_group_that_is_named_as_a_topic_gives_nobody_its_half_message
     assert decided.code == ResponseCode.SUCCESS, "nobody has decided it before"
 
 
+def test_how_a_half_message_of_a_hidden_topic_was_decided_is_told_to_nobody(
+    fronts: Fronts, remote: SignedRemote, root: SignedRemote
+) -> None:
+    """Its number can be guessed; whoever asks may name another topic, or none."""
+    told = {"TRAN_MSG": "true", "PGROUP": "payers", "UNIQ_KEY": "ID-2"}
+    half = root.ask(RequestCode.SEND_MESSAGE_V2, sent(HIDDEN, told, f=4), b"half")
+    place = half.fields["msgId"][-16:]
+    named_half = {
+        "producerGroup": "payers",
+        "commitLogOffset": int(place, 16),
+        "tranStateTableOffset": half.fields["queueOffset"],
+    }
+    for outcome, code in ((12, ResponseCode.SUCCESS), (8, ResponseCode.SYSTEM_ERROR)):
+        decision = named_half | {"commitOrRollback": outcome}
+        assert root.ask(RequestCode.END_TRANSACTION, decision).code == code
+        for topic in ({}, {"topic": HIDDEN}, {"topic": OPEN}):
+            refused = remote.ask(RequestCode.END_TRANSACTION, decision | topic)
+            assert refused.code == ResponseCode.NO_PERMISSION
+    ended = service.EndTransactionRequest(
+        topic=named(OPEN),
+        message_id="ID-2",
+        transaction_id=place,
+        resolution=definition.ROLLBACK,
+    )
+    with fronts.grpc() as caller:
+        assert caller.call("EndTransaction", ended).status.code != definition.OK
+
+
 def test_who_may_make_a_topic_may_not_change_it_once_it_is_made(
     fronts: Fronts, remote: SignedRemote
 ) -> None:

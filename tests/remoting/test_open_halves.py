@@ -46,7 +46,7 @@ def half(number: int = OWN_OFFSET, due_ms: int = 0, checks: int = 0, group: str 
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(half, due_ms=st.integers(0, 9_000), group=st.sampled_from("ab")),
     st.builds(half, NUMBERS, st.integers(0, 9_000), st.integers(0, 3), st.just("a")),
-    st.builds(Decided, NUMBERS, OUTCOMES),
+    st.builds(Decided, NUMBERS, OUTCOMES, st.sampled_from([b"", TOPIC])),
     st.builds(Checked, NUMBERS, st.integers(1, 5), st.integers(0, 9_000)),
     st.just(Settled()),
 )
@@ -57,7 +57,8 @@ class Slow:
 
     def __init__(self) -> None:
         self.open: list[tuple[int, Half, int]] = []
-        self.decided: dict[int, Outcome] = {}
+        self.decided: dict[int, Outcome | None] = {}
+        """None where nothing tells the topic."""
 
     def apply(self, event: Event, offset: int) -> None:
         match event:
@@ -68,8 +69,11 @@ class Slow:
                 self.open = [one for one in self.open if one[0] != number]
                 self.open.append((number, event._replace(number=number), offset))
             case Decided():
+                is_open = any(one[0] == event.number for one in self.open)
+                is_named = event.outcome is not Outcome.DISCARD and event.topic_id
                 self.open = [one for one in self.open if one[0] != event.number]
-                self.decided.setdefault(event.number, event.outcome)
+                outcome = event.outcome if is_open or is_named else None
+                self.decided.setdefault(event.number, outcome)
             case Checked():
                 self.open = [
                     (n, one._replace(checks=event.checks, due_ms=event.due_ms), at)

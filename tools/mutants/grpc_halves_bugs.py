@@ -14,8 +14,8 @@ MUTANTS = (
         "who may write to one topic decides half messages of others",
         (
             "remoting/halves/passing_on.py",
-            "        if half.topic_id != topic.topic_id or half.group != topic.name:\n",
-            "        if half.group != half.group:\n",
+            "    if not is_of_group or of not in {None, topic}:\n",
+            "    if found is not None and not found.half.group:\n",
         ),
         kind=Kind.GUARD,
         near=TRANSACTIONS,
@@ -26,8 +26,8 @@ MUTANTS = (
         "a gRPC client decides half messages of remoting producers' groups",
         (
             "remoting/halves/passing_on.py",
-            "        if half.topic_id != topic.topic_id or half.group != topic.name:\n",
-            "        if half.topic_id != topic.topic_id:\n",
+            "    if not is_of_group or of not in {None, topic}:\n",
+            "    if of not in {None, topic}:\n",
         ),
         kind=Kind.GUARD,
         near=TRANSACTIONS,

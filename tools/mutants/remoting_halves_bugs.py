@@ -45,11 +45,23 @@ MUTANTS = (
         "a producer is told that a message which is there was rolled back",
         (
             "remoting/halves/state.py",
-            "        return Verdict.SAME if decided is outcome else Verdict.CONTRARY\n",
-            "        return Verdict.SAME\n",
+            "        return Verdict.SAME if self._decided[number].outcome is outcome else ",
+            "        return Verdict.SAME if self._decided[number].outcome is not None else ",
         ),
         kind=Kind.GUARD,
         near=HALVES,
+    ),
+    plant(
+        "halves-decisions-of-others-are-told",
+        AREA,
+        "who may not write to a topic is told how its transactions ended",
+        (
+            "remoting/handlers/end_transaction.py",
+            "    _check_topic(context, command, halves.topic_of(place, half_number))\n",
+            "    _check_topic(context, command, None)\n",
+        ),
+        kind=Kind.GUARD,
+        near=("tests/node/test_ways_around_groups.py",),
     ),
     plant(
         "halves-two-decisions-of-one-read",
@@ -77,8 +89,8 @@ MUTANTS = (
         "a producer decides the transaction of another group",
         (
             "remoting/handlers/end_transaction.py",
-            "    if half.group != group:\n",
-            "    if not half.group:\n",
+            "    if found is not None and found.half.group != group:\n",
+            "    if found is not None and not found.half.group:\n",
         ),
         kind=Kind.GUARD,
         near=HALVES,

@@ -150,10 +150,10 @@ class Deciding:
         """Take the decision. Raises what a topic refuses a copy for, and what passes."""
         half = found.half
         if work.outcome is Outcome.ROLLBACK:
-            self._add(Decided(half.number, Outcome.ROLLBACK))
+            self._add(Decided(half.number, Outcome.ROLLBACK, half.topic_id))
             return
         if work.outcome is Outcome.DROP or self._is_deleted(half.topic_id):
-            self._add(Decided(half.number, Outcome.DROP))
+            self._add(Decided(half.number, Outcome.DROP, half.topic_id))
             if work.outcome is Outcome.COMMIT:
                 raise UnknownPartition
             return

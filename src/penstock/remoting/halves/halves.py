@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import TopicId
 from penstock.broker.append.append import partition_to_mark
 from penstock.controller.commands.topic_names import DISCARDED_TOPIC, HALF_TOPIC
 from penstock.remoting.errors import MessageGone, TooManyHalves
@@ -116,6 +117,13 @@ class Halves:
     def find(self, place: HostedPartition, number: int) -> OpenHalf | None:
         """Return a half message that waits; None if none does, or that is not known yet."""
         return self._of(place).halves.get(number)
+
+    def topic_of(self, place: HostedPartition, number: int) -> HostedTopic | None:
+        """Return the topic of a half message that waits, or was decided not long ago.
+
+        None for other numbers, and where the topic is not known here.
+        """
+        return self._broker.partitions.by_id.get(TopicId(self._of(place).halves.topic_of(number)))
 
     def locator(self, set_id: ReplicaSetId, number: int) -> int:
         """Return the locator of a half message of a set."""

@@ -65,11 +65,10 @@ def check_half(halves: Halves, partition: int, offset: int, topic: HostedTopic) 
     Raises WrongHalf, MessageGone, NotMaster and others of partitions that are not led here.
     """
     place = halves.place(partition)
-    found = halves.find(place, offset)
-    if found is not None:
-        half = found.half
-        if half.topic_id != topic.topic_id or half.group != topic.name:
-            raise WrongHalf("the half message is not one of gRPC producers of this topic")
+    found, of = halves.find(place, offset), halves.topic_of(place, offset)
+    is_of_group = found is None or found.half.group == topic.name
+    if not is_of_group or of not in {None, topic}:
+        raise WrongHalf("the half message is not one of gRPC producers of this topic")
     return place
 
 

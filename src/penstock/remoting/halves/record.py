@@ -67,7 +67,10 @@ class Half(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """That a half message is decided, and where its copy is to be."""
+    """That a half message is decided, and where its copy is to be.
+
+    One without a copy has the topic of the half message; earlier releases left it out.
+    """
 
     number: int
     outcome: Outcome

@@ -6,7 +6,8 @@
 
 A decision is a comparison and a change in one call: of two that contradict each other the first one
 counts and the second is refused, of two equal ones the second changes nothing. The last decisions
-are remembered so that they can be told apart from numbers that never were.
+are remembered so that they can be told apart from numbers that never were, with the topic: who may
+not write to it is not told of them.
 
 Everything here follows from the records of the internal topic (record.py), in their order. A second
 of due messages is one bucket, so a decision takes a message out of what is due at once.
@@ -19,7 +20,7 @@ from collections import Counter, deque
 from enum import Enum, auto
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.remoting.halves.record import (
     OWN_OFFSET,
@@ -47,6 +48,13 @@ class Verdict(Enum):
     UNKNOWN = auto()
 
 
+class _Past(NamedTuple):
+    """A decision that is remembered; the topic of its half message is empty if not known."""
+
+    outcome: Outcome
+    topic_id: bytes
+
+
 class OpenHalf:
     """A half message that waits."""
 
@@ -66,7 +74,7 @@ class OpenHalves:
         self._open: dict[int, OpenHalf] = {}
         """By number, in the order of their records."""
         self._moved: dict[int, None] = {}
-        self._decided: dict[int, Outcome] = {}
+        self._decided: dict[int, _Past] = {}
         self._order: deque[int] = deque()
         """The decided ones, oldest first."""
         self._remembered_max = remembered_max
@@ -87,7 +95,7 @@ class OpenHalves:
             case Half():
                 return self._take(event, offset, time_ms)
             case Decided():
-                return self._decide(event.number, event.outcome)
+                return self._decide(event)
             case Checked():
                 found = self._open.get(event.number)
                 if found is not None:
@@ -105,10 +113,16 @@ class OpenHalves:
         """Return what a decision would be now."""
         if number in self._open:
             return Verdict.NEW
-        decided = self._decided.get(number)
-        if decided is None:
+        if not self.topic_of(number):
             return Verdict.UNKNOWN
-        return Verdict.SAME if decided is outcome else Verdict.CONTRARY
+        return Verdict.SAME if self._decided[number].outcome is outcome else Verdict.CONTRARY
+
+    def topic_of(self, number: int) -> bytes:
+        """Return the topic of a half message that waits, or of a remembered one; else empty."""
+        found, past = self._open.get(number), self._decided.get(number)
+        if found is not None:
+            return found.half.topic_id
+        return b"" if past is None else past.topic_id
 
     def due(self, now_ms: int, most: int) -> list[OpenHalf]:
         """Return some of those that are due, the longest waiting first; they stay due."""
@@ -162,11 +176,15 @@ class OpenHalves:
         self._note_due(found)
         return found
 
-    def _decide(self, number: int, outcome: Outcome) -> OpenHalf | None:
+    def _decide(self, event: Decided) -> OpenHalf | None:
+        number = event.number
         found = self._open.pop(number, None)
         self._moved.pop(number, None)
         if number not in self._decided:
-            self._decided[number] = outcome
+            # What is discarded goes to another topic, which its record names.
+            named = b"" if event.outcome is Outcome.DISCARD else event.topic_id
+            topic_id = named if found is None else found.half.topic_id
+            self._decided[number] = _Past(event.outcome, topic_id)
             self._order.append(number)
         if len(self._order) > self._remembered_max:
             del self._decided[self._order.popleft()]

@@ -17,11 +17,11 @@ from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
-from penstock.broker.partitions import HostedPartition
+from penstock.broker.partitions import HostedPartition, HostedTopic
 from penstock.remoting.errors import MalformedBody, MessageGone, WrongHalf
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check
-from penstock.remoting.halves.record import Half, Outcome
+from penstock.remoting.halves.record import Outcome
 from penstock.remoting.halves.work import Decide
 from penstock.remoting.ids import located
 from penstock.remoting.later.group_topics import stored_name
@@ -42,17 +42,17 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         raise MalformedBody(f"{told} is neither commit (8), rollback (12) nor unknown (0)")
     group = text(command, "producerGroup")
     place, half_number = _place(context, command)
-    found = context.front.halves.find(place, half_number)
-    if found is not None:
-        _check_half(context, command, group, found.half)
-    elif "topic" in command.fields:
-        check(context, Operation.WRITE, Resource.TOPIC, stored_name(command.fields["topic"]))
+    halves = context.front.halves
+    _check_topic(context, command, halves.topic_of(place, half_number))
+    found = halves.find(place, half_number)
+    if found is not None and found.half.group != group:
+        raise WrongHalf("the half message is of another producer group")
     if outcome is None:
         reply()
         return
     message_id = command.fields.get("msgId", "")
     work = Decide(half_number, outcome, partial(_answer, reply), message_id)
-    context.front.halves.end(place, work)
+    halves.end(place, work)
 
 
 def _place(context: RemotingContext, command: Command) -> tuple[HostedPartition, int]:
@@ -66,16 +66,18 @@ def _place(context: RemotingContext, command: Command) -> tuple[HostedPartition,
     return context.front.halves.place(place.partition), half_number
 
 
-def _check_half(context: RemotingContext, command: Command, group: str, half: Half) -> None:
-    """Check that the client may decide this half message. Raises WrongHalf, TopicNotAuthorised."""
-    topic = context.broker.partitions.by_id.get(half.topic_id)
-    name = command.fields.get("topic")
-    if topic is not None:
-        check(context, Operation.WRITE, Resource.TOPIC, topic.name)
-        if name is not None and stored_name(name) != topic.name:
-            raise WrongHalf("the half message is of another topic")
-    if half.group != group:
-        raise WrongHalf("the half message is of another producer group")
+def _check_topic(context: RemotingContext, command: Command, topic: HostedTopic | None) -> None:
+    """Check that the client may decide what is of this topic, or hear how it was decided.
+
+    Raises WrongHalf, TopicNotAuthorised.
+    """
+    told = command.fields.get("topic")
+    name = None if told is None else stored_name(told)
+    asked = topic.name if topic is not None else name
+    if asked is not None:
+        check(context, Operation.WRITE, Resource.TOPIC, asked)
+    if topic is not None and name is not None and name != topic.name:
+        raise WrongHalf("the half message is of another topic")
 
 
 def _answer(reply: Reply, outcome: int | PlatformError) -> None:
