@@ -57,6 +57,7 @@ from reliability.attacks.attack_frames import (
     request,
 )
 
+KEY_OF_USER = "k" * 24
 STRANGER, STRANGERS_PASSWORD = "mallory", "a password that is known"
 CROWD, HELLOS = 2_000, 1_000
 PART_BYTES = 63 << 10
@@ -70,7 +71,8 @@ Begin = Callable[[Address], socket.socket]
 
 
 @cache
-def _trusting(protocol: str = "") -> ssl.SSLContext:
+def trusting(protocol: str = "") -> ssl.SSLContext:
+    """Return what shakes hands with whoever is there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if protocol:
@@ -84,13 +86,13 @@ def _open(address: Address) -> socket.socket:
 
 def shaken(address: Address, protocol: str = "") -> socket.socket:
     """Connect and shake hands, for a protocol (ALPN) where one is named."""
-    return _trusting(protocol).wrap_socket(_open(address))
+    return trusting(protocol).wrap_socket(_open(address))
 
 
 @cache
 def _hello() -> bytes:
     outgoing = ssl.MemoryBIO()
-    client = _trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    client = trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return outgoing.read()
@@ -109,7 +111,8 @@ def _with_part(address: Address) -> socket.socket:
     return connection
 
 
-def _with_hello(address: Address) -> socket.socket:
+def with_hello(address: Address) -> socket.socket:
+    """Connect and begin a handshake, and no more."""
     connection = _open(address)
     connection.sendall(_hello())
     return connection
@@ -286,7 +289,7 @@ def _tokens(aim: Aim) -> contextlib.AbstractContextManager[object]:
 
 CLOSED: dict[str, Attack] = {
     "closed-drips": _drips,
-    "closed-hellos": _crowded(_with_hello, HELLOS),
+    "closed-hellos": _crowded(with_hello, HELLOS),
     "closed-silent": _crowded(shaken),
     "closed-begun": _crowded(_begun),
     "closed-parts": _crowded(_with_part),
@@ -308,10 +311,11 @@ class ClosedNode(NodeProcess):
         self._kind = kind
         listener = SecureListener(directory, [LOOPBACK])
         self.login, self.login_port = listener.login, free_port()
+        self.certificate = str(listener.settings()["ssl_certificate_file"])
         private = {
             "users": f"{USER}:{PASSWORD}\n{STRANGER}:{STRANGERS_PASSWORD}\n",
             "secret": f"{'s' * 64}\n",
-            "keys-of-users": f"{USER}:{'k' * 24}\n",
+            "keys-of-users": f"{USER}:{KEY_OF_USER}\n",
         }
         for name, text in private.items():
             (directory / name).touch(mode=0o600)

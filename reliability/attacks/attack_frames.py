@@ -34,6 +34,8 @@ class Aim(NamedTuple):
     remoting: Address = NOWHERE
     grpc: Address = NOWHERE
     """The ports for RocketMQ's clients, where they are attacked."""
+    http: Address = NOWHERE
+    """Of a `penstock http` beside the node, where that is attacked."""
 
 
 Attack = Callable[[Aim], contextlib.AbstractContextManager[object]]

@@ -37,8 +37,8 @@ class SteadyClient:
         self._login = login
         self._answered: list[Answered] = []
         self._acked: set[bytes] = set()
-        self._is_stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="steady-client", daemon=True)
+        self.is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="steady-client", daemon=True)
 
     def start(self) -> None:
         """Make the topic and begin."""
@@ -47,7 +47,7 @@ class SteadyClient:
 
     def stop(self) -> None:
         """End, when what was sent is answered or given up."""
-        self._is_stopping.set()
+        self.is_stopping.set()
         self._thread.join(2 * ANSWER_SECONDS)
 
     def p99_ms(self, begin: float, end: float) -> float:
@@ -68,7 +68,8 @@ class SteadyClient:
         lost = len(self._acked - read)
         return self.failures[:5] + ([f"{lost} acknowledged records are lost"] if lost else [])
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Write until it is to end."""
         settings: dict[str, Any] = {
             **({} if self._login is None else self._login.librdkafka()),
             "bootstrap.servers": self._bootstrap,
@@ -80,7 +81,7 @@ class SteadyClient:
         }
         producer = Producer(settings)
         due, number = time.monotonic(), 0
-        while not self._is_stopping.is_set():
+        while not self.is_stopping.is_set():
             value = b"%d" % number
             producer.produce(TOPIC, value, partition=0, on_delivery=self._delivered(value, due))
             number += 1
@@ -93,8 +94,12 @@ class SteadyClient:
         def note(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 self.failures.append(f"a record failed: {error}")
-                return
-            self._acked.add(value)
-            self._answered.append(Answered(due, time.monotonic()))
+            else:
+                self.note(value, due)
 
         return note
+
+    def note(self, value: bytes, due: float) -> None:
+        """Note that a record was acknowledged just now."""
+        self._acked.add(value)
+        self._answered.append(Answered(due, time.monotonic()))

@@ -14,6 +14,7 @@
     (attack_shares.py)   share groups, streams groups, and groups that change protocol
     (attack_closed.py) a port with TLS and SASL, by strangers and by a user who may do nothing
     (attack_closed_fronts.py) the ports of RocketMQ's clients of such a node, by strangers
+    (attack_http.py) `penstock http` beside such a node, by strangers and the holder of a token
     (attack_remoting.py) the ports of RocketMQ's clients
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
@@ -42,6 +43,7 @@ from reliability.attacks.attack_frames import (
     asking,
     request,
 )
+from reliability.attacks.attack_http import CLOSED_HTTP
 from reliability.attacks.attack_kept import KEPT, find_coordinator
 from reliability.attacks.attack_remoting import BY_CODE, REMOTING
 from reliability.attacks.attack_settings import SETTINGS
@@ -198,4 +200,4 @@ NAMED: dict[str, Attack] = {
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
 AT_ROCKETMQ = REMOTING | BY_CODE
 ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | ASKERS | CLOSED
-ATTACKS |= CLOSED_FRONTS | BY_API | AT_ROCKETMQ
+ATTACKS |= CLOSED_FRONTS | CLOSED_HTTP | BY_API | AT_ROCKETMQ

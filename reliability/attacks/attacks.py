@@ -40,6 +40,7 @@ from reliability.attacks.attack_closed import CLOSED, ClosedNode
 from reliability.attacks.attack_closed_fronts import CLOSED_FRONTS
 from reliability.attacks.attack_frames import Aim
 from reliability.attacks.attack_good import TOPIC, SteadyClient
+from reliability.attacks.attack_http import CLOSED_HTTP, HttpFront
 from reliability.attacks.attack_kept import OWN_TOPIC, STAYS
 from reliability.attacks.attack_kinds import (
     API,
@@ -107,7 +108,7 @@ class Steps(NamedTuple):
 
 ONE_API = Spans(quiet=8.0, attack=10.0)
 """There are dozens of these, each much like the next."""
-SHORT = (API, *PEERS, *BY_CODE, *CLOSED, *CLOSED_FRONTS)
+SHORT = (API, *PEERS, *BY_CODE, *CLOSED, *CLOSED_FRONTS, *CLOSED_HTTP)
 MEANT_TO_STAY = STAYS | IDS_STAY | GROUPS_STAY | MESSAGES_STAY | ASKED_STAYS
 QUICK = Spans(quiet=4.0, attack=6.0, after=8.0, wide_partitions=200)
 
@@ -156,11 +157,8 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             with ClusterProcess(Path(directory), controllers=int(name.endswith(APART))) as cluster:
                 nodes = list(cluster.processes.values())
                 return _attacked(name, kind, nodes, cluster, spans)
-        if kind in CLOSED | CLOSED_FRONTS:
-            closed = ClosedNode(Path(directory), kind)
-            with closed:
-                closed.prepare()
-                return _attacked(name, kind, [closed], None, spans)
+        if kind in CLOSED | CLOSED_FRONTS | CLOSED_HTTP:
+            return _measure_closed(name, ClosedNode(Path(directory), kind), spans)
         parts = ROCKETMQ_PORTS if kind in AT_ROCKETMQ else ()
         settings: dict[str, dict[str, object]] = {part: {"port": free_port()} for part in parts}
         settings["broker"] = {"client_metrics": True}
@@ -168,20 +166,38 @@ def _measure(name: str, spans: Spans) -> dict[str, Any]:
             return _attacked(name, kind, [node], None, spans)
 
 
+def _measure_closed(name: str, closed: ClosedNode, spans: Spans) -> dict[str, Any]:
+    with closed:
+        closed.prepare()
+        if name not in CLOSED_HTTP:
+            return _attacked(name, name, [closed], None, spans)
+        front = HttpFront(closed.directory / "http", closed, _ports(closed)["remoting"])
+        with front:
+            return _attacked(name, name, [closed], None, spans, front=front)
+
+
 def _attacked(
-    name: str, kind: str, nodes: list[NodeProcess], cluster: ClusterProcess | None, spans: Spans
+    name: str,
+    kind: str,
+    nodes: list[NodeProcess],
+    cluster: ClusterProcess | None,
+    spans: Spans,
+    *,
+    front: HttpFront | None = None,
 ) -> dict[str, Any]:
     bootstrap = cluster.bootstrap if cluster else nodes[0].bootstrap
     _prepare(kind, bootstrap, spans, len(nodes))
     first, login = nodes[0], None
     if isinstance(first, ClosedNode):
         bootstrap, login = f"{LOOPBACK}:{first.login_port}", first.login
-    good = SteadyClient(bootstrap, login)
+    good = SteadyClient(bootstrap, login) if front is None else front.steady()
     good.start()
     time.sleep(spans.quiet / 2)  # connected, and the node's pools are warm
     epochs = _leader_epochs(cluster)
     target, aim = _aim(nodes[0], cluster, spans)
-    memory = MemoryWatch(nodes, seconds=0.1)
+    fronts = [] if front is None else [front]
+    aim = aim._replace(http=(LOOPBACK, fronts[0].port)) if fronts else aim
+    memory = MemoryWatch([*nodes, *fronts], seconds=0.1)
     with _prepared(kind, aim) as steps:
         quiet = time.monotonic()
         time.sleep(spans.quiet)
@@ -214,7 +230,8 @@ def _attacked(
         "longest turn": turn,
         "no processor %": round(unserved, 1),
     }
-    return row | {"verdict": "; ".join(_missed(row, good, nodes)) or "ok"}
+    missed_too = [text for one in fronts for text in one.findings()]
+    return row | {"verdict": "; ".join(_missed(row, good, nodes) + missed_too) or "ok"}
 
 
 def _aim(
@@ -228,8 +245,7 @@ def _aim(
     kafka, metrics = (LOOPBACK, target.port), (LOOPBACK, target.metrics_port)
     if isinstance(target, ClosedNode):
         kafka = (LOOPBACK, target.login_port)
-    settings = tomllib.loads(target.config.read_text("utf-8"))
-    ports = {part: settings.get(part, {}).get("port", 0) for part in ROCKETMQ_PORTS}
+    ports = _ports(target)
     aim = Aim(
         kafka,
         metrics,
@@ -241,6 +257,11 @@ def _aim(
         peers = purposes_of(target)
         aim = aim._replace(controller=peers[b"raft"], ha=peers[b"ha"], secret=cluster.secret)
     return target, aim
+
+
+def _ports(node: NodeProcess) -> dict[str, int]:
+    settings = tomllib.loads(node.config.read_text("utf-8"))
+    return {part: settings.get(part, {}).get("port", 0) for part in ROCKETMQ_PORTS}
 
 
 def _until_back(memory: MemoryWatch, seconds: float) -> float:

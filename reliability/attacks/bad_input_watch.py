@@ -4,6 +4,7 @@ import http.client
 import re
 import threading
 from collections.abc import Sequence
+from typing import Protocol
 
 from harness.node import NodeProcess
 
@@ -15,12 +16,19 @@ _BAD_LINE = re.compile(
 LINES_MAX = 10
 
 
+class Process(Protocol):
+    """One whose memory is watched."""
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def memory_bytes(self) -> int: ...
+
+
 class MemoryWatch:
     """Samples what each process has for itself."""
 
-    def __init__(
-        self, processes: Sequence[NodeProcess], *, seconds: float = SAMPLE_SECONDS
-    ) -> None:
+    def __init__(self, processes: Sequence[Process], *, seconds: float = SAMPLE_SECONDS) -> None:
         self._seconds = seconds
         self._processes = processes
         self._base = [process.memory_bytes() for process in processes]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
-from penstock.runtime.io.memory import trim_memory
+from penstock.base.memory import trim_memory
 from simulator.kernel.loop import SimLoop
 from simulator.kernel.network import Network
 from simulator.kernel.patches import patched

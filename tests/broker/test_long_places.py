@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.base.memory import FreeLists
 from penstock.broker.long_places import AWAY_BYTES_MAX, LET_GO_BYTES, LONG_PLACES, LongPlaces
 from penstock.controller.commands.command import CreateTopics
 from penstock.kafka.front import FEW_BYTES
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import encode_request
-from penstock.runtime.io.memory import FreeLists
 from tests.live_node import UNTIL_SECONDS, LiveNode, RawClient
 
 

@@ -9,13 +9,15 @@ from contextlib import closing
 
 import pytest
 
-from harness.http_front import TOKEN, HttpProcess, value_of
+from harness.http_front import TOKEN, TOKENS, HttpProcess, value_of
 from harness.waiting import UNTIL_SECONDS, wait_until
 from penstock.http.limits import Held
 
 pytestmark = pytest.mark.process
 CONNECTIONS, WAITS, LOOKS = 20, 4, 5
 NODE_REQUESTS = "penstock_http_node_requests"
+OTHER = "a-token-of-somebody-else-0123456789"
+TWO = TOKENS + TOKENS.replace(TOKEN, OTHER).replace('name = "tests"', 'name = "other"')
 CHUNK = b"10000\r\n" + bytes(65536) + b"\r\n"
 
 
@@ -24,7 +26,8 @@ def narrow(
     served: tuple[object, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HttpProcess]:
     options = ["--connections", str(CONNECTIONS), "--waits", str(WAITS)]
-    with HttpProcess(tmp_path_factory.mktemp("narrow"), [served[1]], options=options) as front:
+    directory = tmp_path_factory.mktemp("narrow")
+    with HttpProcess(directory, [served[1]], tokens=TWO, options=options) as front:
         yield front
         assert "Traceback" not in front.log(), front.log()
 
@@ -43,8 +46,8 @@ def test_a_connection_too_many_is_told_so_and_a_place_that_is_free_is_taken(
         # Who has asked before may not have gone yet; from here on there is the asking one alone.
         assert wait_until(lambda: _connections(asking) == 1, UNTIL_SECONDS)
         others = [narrow.connection() for _ in range(CONNECTIONS - 1)]
-        for known in others:
-            _connections(known)
+        for number, known in enumerate(others):
+            _connections(known, TOKEN if number % 2 else OTHER)
         with narrow.raw() as raw:
             refused = all_that_comes(raw)
     assert refused.startswith(b"HTTP/1.1 503 ")
@@ -72,6 +75,21 @@ def test_who_has_shown_no_token_gives_way_the_longest_there_first(narrow: HttpPr
     assert narrow.metric("penstock_http_connections_refused_total") >= 1
 
 
+def test_a_token_that_has_more_than_its_part_of_places_gives_way(narrow: HttpProcess) -> None:
+    with closing(narrow.connection()) as other:
+        assert wait_until(lambda: _connections(other, OTHER) == 1, UNTIL_SECONDS)
+        crowd = [narrow.connection() for _ in range(CONNECTIONS - 1)]
+        for number, one in enumerate(crowd):
+            assert _connections(one) == number + 2
+        with closing(narrow.connection()) as another:
+            assert _connections(another, OTHER) == CONNECTIONS
+            assert crowd[0].sock.recv(1) == b"", "the longest there"
+            assert _connections(other, OTHER) == CONNECTIONS
+            assert _connections(crowd[1]) == CONNECTIONS
+        for one in crowd:
+            one.close()
+
+
 def test_a_token_leaves_memory_for_bodies_of_others() -> None:
     held = Held(bytes_max=100)
     assert held.take(75, "one")
@@ -85,9 +103,9 @@ def test_a_token_leaves_memory_for_bodies_of_others() -> None:
     assert held.take(75, "one")
 
 
-def _connections(asking: http.client.HTTPConnection) -> float:
+def _connections(asking: http.client.HTTPConnection, token: str = TOKEN) -> float:
     """Return how many connections there are, as one of them that stays open is told."""
-    asking.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    asking.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
     return value_of(asking.getresponse().read(), "penstock_http_connections")
 
 

@@ -53,7 +53,7 @@ async def serving(limits: Limits) -> AsyncIterator[tuple[Front, Connect]]:
         server._stop()
         await running
         front.close()
-    assert not front.stats.connections
+    assert not len(front.places)
     assert not front.held.bytes_now
 
 
@@ -79,7 +79,7 @@ def test_who_sends_no_whole_head_is_ended() -> None:
             writer.write(sent)
             await _ends(reader)
             writer.close()
-        await until(lambda: not front.stats.connections)
+        await until(lambda: not len(front.places))
         assert front.stats.slow_clients == 3
 
     with_limits(Limits(head_s=0.2, idle_s=600, stop_s=5), test)
@@ -131,7 +131,7 @@ def test_who_reads_nothing_is_ended_and_holds_nothing() -> None:
         while not front.stats.slow_clients:
             writer.write(OPENAPI * 50)
             await asyncio.sleep(0.01)
-        await until(lambda: not front.stats.connections)
+        await until(lambda: not len(front.places))
         writer.close()
 
     with_limits(Limits(head_s=600, write_s=0.3, idle_s=600, stop_s=5), test)
@@ -186,7 +186,7 @@ def test_who_stops_reading_once_more_is_ended_likewise() -> None:
         while not front.stats.slow_clients:
             writer.write(OPENAPI * 50)
             await asyncio.sleep(0.01)
-        await until(lambda: not front.stats.connections)
+        await until(lambda: not len(front.places))
         writer.close()
 
     with_limits(Limits(write_s=2, head_s=600, stop_s=5), test)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from penstock.base.memory import REST, FreeLists
 from penstock.kafka.front import KafkaFront
 from penstock.node.relief import GROUPS_GONE, Relief
-from penstock.runtime.io.memory import REST, FreeLists
 
 
 class World:

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from penstock.runtime.io.memory import REST, TRAVERSED_MAX, FreeLists
+from penstock.base.memory import REST, TRAVERSED_MAX, FreeLists
 
 
 class Clock:

@@ -26,7 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 JSON: Final = "application/json"
 _QUERY_FIELDS_MAX: Final = 20
 
-HAS_PROVED: Final = "has_proved"
+SHOWS: Final = "shows"
 """In a scope's state."""
 
 encode_json: Final = msgspec.json.Encoder().encode
@@ -43,8 +43,8 @@ class Call:
         self._query = bytes(scope["query_string"])
         self.headers = {bytes(name): bytes(value) for name, value in scope["headers"]}
         self._receive, self._send = receive, send
-        self.has_proved: Callable[[], None] = scope.get("state", {}).get(HAS_PROVED, _nothing)
-        """To be called once its token is known: its connection is no stranger's."""
+        self.shows: Callable[[str], None] = scope.get("state", {}).get(SHOWS, _nothing)
+        """To be called with the name of its token once that is known."""
         self._limits, self._held = limits, held
         self._held_bytes = 0
         self.token: Token | None = None
@@ -111,6 +111,7 @@ class Call:
                     parts += data
                     if not message.get("more_body", False):
                         break
+                    await self._held.pace.turn()
         except TimeoutError:
             detail = f"the body was not there after {self._limits.body_s:g} s"
             status = HTTPStatus.REQUEST_TIMEOUT
@@ -191,8 +192,9 @@ class Call:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-def _nothing() -> None:
-    """Nobody counts strangers."""
+def _nothing(token: str) -> None:
+    """Nobody counts connections."""
+    del token
 
 
 def _too_large() -> Problem:

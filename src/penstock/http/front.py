@@ -8,11 +8,12 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from penstock.http.call import Call
 from penstock.http.limits import Held, Limits
 from penstock.http.operations.flight import Flight
+from penstock.http.places import Places
 from penstock.http.problems import busy, stopping
 from penstock.http.tokens import Token, Tokens
 from penstock.http.upstream.connection import Credentials
@@ -59,13 +60,6 @@ class Health:
             return await identity.nodes.is_reached()
 
 
-class Stranger(Protocol):
-    """A connection that has shown no token."""
-
-    def give_way(self) -> None:
-        """End: somebody else comes, and there is no place left."""
-
-
 class Stats:
     """What is counted since the start."""
 
@@ -76,7 +70,6 @@ class Stats:
         """By what became of them."""
         self.waiting: Counter[str] = Counter()
         """Receives and streams that are open, by the name of their token."""
-        self.connections = 0
         self.refused_connections = 0
         self.slow_clients = 0
 
@@ -98,8 +91,7 @@ class Front:
         self.stats = Stats()
         self.tokens = tokens
         self.stopping = asyncio.Event()
-        self.strangers: dict[Stranger, None] = {}
-        """Connections that have shown no token yet, the longest there first."""
+        self.places = Places(self.limits.connections_max)
         self.streams: dict[tuple[str, str, str], list[Flight]] = {}
         """By token's name, topic and group: who hears what is said of messages."""
         self._bootstrap = tuple(bootstrap)

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.http.pacing import Pace
+
 HEAD_BYTES_MAX: Final = 16 << 10
 """Of a request line with its headers."""
 PATH_PART_CHARS_MAX: Final = 255
@@ -50,11 +52,15 @@ class Limits:
 
 
 class Held:
-    """Counts bytes that requests hold; those of one token leave a quarter to others."""
+    """Counts bytes that requests hold; those of one token leave a quarter to others.
+
+    `pace` is how fast more of them are read.
+    """
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes_now = 0
+        self.pace = Pace()
         self._of: Counter[str] = Counter()
 
     def take(self, size: int, token: str) -> bool:

@@ -1,7 +1,7 @@
 """A connection of a client: uvicorn's protocol on h11, within bounds that it does not have.
 
-    one too many                     the end of the one that is there longest without a token
-                                     all have shown one: 503 as a problem document, and the end
+    one too many                     another one gives way (places.py), or else
+                                     503 as a problem document, and the end
     no whole head in head_s          the end
     nothing read for write_s         the end, while an answer is being sent
     no HTTP                          400 as a problem document, and the end
@@ -22,7 +22,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from penstock.http.call import HAS_PROVED, encode_json
+from penstock.http.call import SHOWS, encode_json
 from penstock.http.front import Front
 from penstock.http.problems import MEDIA_TYPE, Problem, bad_request, unavailable
 
@@ -33,51 +33,36 @@ class BoundedProtocol(H11Protocol):
     def __init__(
         self, front: Front, config: Config, state: ServerState, app_state: dict[str, Any]
     ) -> None:
-        super().__init__(config, state, {**app_state, HAS_PROVED: self._known})
+        super().__init__(config, state, {**app_state, SHOWS: self._shows})
         self._front = front
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
-        self._is_counted = False
         self._is_made = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stats, limits = self._front.stats, self._front.limits
         self._is_made = True
         super().connection_made(cast("asyncio.Transport", transport))
-        if stats.connections >= limits.connections_max:
-            stats.refused_connections += 1
-            longest = next(iter(self._front.strangers), None)
-            if longest is None:
-                detail = f"{limits.connections_max} connections are open"
-                do = "try again a little later"
-                self._refuse(unavailable("too-many-connections", detail, do))
-                return
-            longest.give_way()
-        stats.connections += 1
-        self._is_counted = True
-        self._front.strangers[self] = None
-        self._arm_head()
+        if self._front.places.take(self):
+            self._arm_head()
+            return
+        self._front.stats.refused_connections += 1
+        detail = f"{self._front.limits.connections_max} connections are open"
+        self._refuse(unavailable("too-many-connections", detail, "try again a little later"))
 
     def give_way(self) -> None:
-        """End at once: it has shown no token, and its place is wanted."""
-        self._uncount()
+        """End at once: its place is wanted."""
+        self._front.stats.refused_connections += 1
         self.transport.abort()
 
-    def _known(self) -> None:
-        self._front.strangers.pop(self, None)
-
-    def _uncount(self) -> None:
-        self._front.strangers.pop(self, None)
-        if self._is_counted:
-            self._is_counted = False
-            self._front.stats.connections -= 1
+    def _shows(self, token: str) -> None:
+        self._front.places.shows(self, token)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._is_made:
             return  # its handshake has failed
         self._disarm_head()
         self._disarm_write()
-        self._uncount()
+        self._front.places.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -121,7 +121,7 @@ def _token(front: Front, call: Call) -> Token:
             headers={"www-authenticate": 'Bearer realm="penstock"'},
         )
     call.token = token
-    call.has_proved()
+    call.shows(token.name)
     return token
 
 

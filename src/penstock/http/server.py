@@ -22,10 +22,11 @@ from penstock.http.app import App
 from penstock.http.front import Front
 from penstock.http.limits import HEAD_BYTES_MAX, Limits
 from penstock.http.protocol import BoundedProtocol
+from penstock.http.relief import Relief
 from penstock.http.tokens import Tokens
 
 LOOK_S: Final = 1.0
-"""How often files are looked at for changes."""
+"""How often files are looked at for changes, and whether memory can be given back."""
 log = logging.getLogger(__name__)
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of each request that is none
 
@@ -108,7 +109,8 @@ async def serve(  # noqa: PLR0913  what the command is given
 ) -> None:
     """Serve until a signal; `look` is called now and then, to read changed files."""
     front = Front(bootstrap, tokens, node_tls=node_tls, limits=limits)
-    looking = asyncio.create_task(_look_often(look))
+    relief = Relief(front.places, front.held)
+    looking = asyncio.create_task(_look_often(look, relief))
     host, port = listening.getsockname()[:2]
     scheme = "http" if context is None else "https"
     log.warning("penstock http: listening on %s://%s:%d", scheme, host, port)
@@ -119,7 +121,8 @@ async def serve(  # noqa: PLR0913  what the command is given
     log.warning("penstock http: ended")
 
 
-async def _look_often(look: Callable[[], None]) -> None:
+async def _look_often(look: Callable[[], None], relief: Relief) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         look()
+        await relief.look()

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import BrokerId, PeerId, TopicId
+from penstock.base.memory import FreeLists
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.controller import Controller
@@ -31,7 +32,6 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
 from penstock.raft.ids import DirectoryId
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.raft.ports import RaftPorts
 from penstock.runtime.raft.raft_log import RaftLog

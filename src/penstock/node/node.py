@@ -7,6 +7,7 @@ from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId, SessionId
+from penstock.base.memory import FreeLists
 from penstock.base.ports import Cancellable
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
@@ -56,7 +57,6 @@ from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
-from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import token_text
 from penstock.runtime.io.settling import settle
 from penstock.runtime.io.supervisor import Supervisor

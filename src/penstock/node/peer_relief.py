@@ -8,9 +8,9 @@ relief of its own (relief.py), which a process that is a controller alone does n
 """
 
 from penstock.base.callbacks import nothing
+from penstock.base.memory import FreeLists, trim_memory
 from penstock.base.ports import Cancellable, Lane, Offload, Scheduler
 from penstock.net.peer_measure import FrameTurns
-from penstock.runtime.io.memory import FreeLists, trim_memory
 
 RELIEF_BYTES = 8 << 20
 """Of long frames since memory was last given back; less is not worth a collection."""

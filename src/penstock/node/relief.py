@@ -10,10 +10,10 @@ parked, and the rest would never be freed.
 
 from collections.abc import Callable, Iterable
 
+from penstock.base.memory import FreeLists, trim_memory
 from penstock.base.ports import Offload
 from penstock.kafka.front import KafkaFront
 from penstock.node.machine import DataDisk
-from penstock.runtime.io.memory import FreeLists, trim_memory
 
 GROUPS_GONE = 1_000
 """Groups that have gone after which memory is worth giving back: 1.3 MiB and more."""

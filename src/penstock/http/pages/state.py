@@ -88,7 +88,7 @@ def http_metrics(front: "Front") -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "penstock_http_connections",
         "Connections of HTTP clients.",
-        stats.connections,
+        len(front.places),
     )
     yield CounterMetricFamily(
         "penstock_http_connections_refused",
