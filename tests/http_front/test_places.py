@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.http.places import Places
 
-MOST = 8
-CLIENTS = st.integers(0, 15)
+MOST = 4
+CLIENTS = st.integers(0, 6)
 
 
 class Client:
@@ -31,7 +31,9 @@ class Slow:
         ended = None
         if len(self.there) == MOST:
             of = [token for _, token in self.there]
-            wanted = "" if "" in of else next((one for one in of if of.count(one) > 6), None)
+            wanted = (
+                "" if "" in of else next((one for one in of if of.count(one) > MOST * 3 // 4), None)
+            )
             if wanted is None:
                 return False, None
             ended = self.there.pop(of.index(wanted))[0]
@@ -56,7 +58,8 @@ class Slow:
             st.tuples(st.just("shows"), CLIENTS, st.sampled_from(["a", "a", "a", "b"])),
             st.tuples(st.just("leave"), CLIENTS, st.just("")),
         ),
-        max_size=60,
+        min_size=20,
+        max_size=80,
     )
 )
 def test_the_longest_there_of_strangers_or_of_a_greedy_token_gives_way(
@@ -81,6 +84,25 @@ def test_the_longest_there_of_strangers_or_of_a_greedy_token_gives_way(
             places.leave(clients.pop(number))
         assert len(places) == len(slow.there) == len(clients)
         assert not any(one.has_given_way for one in clients.values())
+
+
+def test_where_all_are_known_and_no_token_has_more_than_its_part_nobody_gives_way() -> None:
+    places, there = Places(MOST), [Client(number) for number in range(MOST)]
+    for number, one in enumerate(there):
+        assert places.take(one)
+        places.shows(one, "ab"[number % 2])
+    assert not places.take(Client(MOST))
+    assert len(places) == MOST
+    assert not any(one.has_given_way for one in there)
+
+
+def test_the_longest_there_of_a_token_with_more_than_its_part_gives_way() -> None:
+    places, there = Places(MOST), [Client(number) for number in range(MOST)]
+    for one in there:
+        assert places.take(one)
+        places.shows(one, "a")
+    assert places.take(Client(MOST))
+    assert [one.has_given_way for one in there] == [True, False, False, False]
 
 
 def test_who_has_given_way_takes_no_place_by_showing_a_token() -> None:
