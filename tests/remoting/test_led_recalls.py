@@ -75,7 +75,8 @@ def test_the_furthest_time_that_is_kept_is_taken(cluster: Cluster) -> None:
     _, led = ready(cluster)
     now_ms = cluster.world.wall_ms()
     assert taken(led, now_ms + KEPT_MS)
-    assert not taken(led, now_ms + KEPT_MS + 1)
+    with pytest.raises(BadHandle):
+        taken(led, now_ms + KEPT_MS + 1)
 
 
 def test_what_is_decided_already_takes_no_record(cluster: Cluster) -> None:

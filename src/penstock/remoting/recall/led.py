@@ -23,7 +23,7 @@ from penstock.base.ids import Offset
 from penstock.broker.append.append import ACKS_ALL, append_batch
 from penstock.broker.append.preparation import prepare
 from penstock.record.build import build_batch
-from penstock.remoting.recall.errors import RecallsNotReady, TooLate, TooManyRecalls
+from penstock.remoting.recall.errors import BadHandle, RecallsNotReady, TooLate, TooManyRecalls
 from penstock.remoting.recall.loading import Loading
 from penstock.remoting.recall.record import Event, Recalled, Through, record_of
 from penstock.remoting.recall.state import RECALLS_MAX, RecallState
@@ -82,7 +82,7 @@ class LedRecalls:
         if recalled.until_ms <= max(now_ms, self.state.through_ms):
             raise TooLate
         if recalled.until_ms > now_ms + KEPT_MS:
-            raise TooLate
+            raise BadHandle("no message waits for so long: the recall handle is invalid")
         if recalled not in self.state and len(self.state) >= RECALLS_MAX:
             raise TooManyRecalls(f"{RECALLS_MAX} recalls wait until their messages are due")
         self._append([recalled])
