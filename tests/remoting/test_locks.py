@@ -50,6 +50,21 @@ def test_a_queue_is_given_back_by_its_client_alone() -> None:
     assert locks.lock(QUEUE, "b", 1)
 
 
+def test_a_user_leaves_locks_to_others() -> None:
+    locks = QueueLocks(locks_max=4)
+    queues = [QUEUE._replace(partition=one) for one in range(5)]
+    assert [locks.lock(one, "a", 0, "alice") for one in queues] == [True] * 3 + [False] * 2
+    assert locks.lock(queues[3], "b", 0, "bob")
+    assert not locks.lock(queues[4], "b", 0, "bob"), "there are four"
+    assert locks.lock(queues[0], "a", 1, "alice"), "its own for longer"
+    locks.unlock(queues[3], "b")
+    assert locks.lock(queues[0], "b", 1 + LOCK_MS, "bob"), "it was alice's"
+    assert locks.lock(queues[4], "a", 1 + LOCK_MS, "alice"), "and alice has two others left"
+    locks.expire(1 + 2 * LOCK_MS)
+    assert locks.count == 0
+    assert [locks.lock(one, "a", 0, "alice") for one in queues] == [True] * 3 + [False] * 2
+
+
 def test_locks_have_a_largest_number_and_an_end() -> None:
     locks = QueueLocks(locks_max=1)
     other = QUEUE._replace(partition=1)

@@ -167,6 +167,34 @@ def test_members_have_a_largest_number() -> None:
     assert members.note(beat("b", "g"), "two", 0) == ["g"]
 
 
+def test_a_user_leaves_room_for_members_of_others() -> None:
+    members: GroupMembers[str] = GroupMembers(memberships_max=4)
+    members.note(beat("a", "f", "g", "h"), "one", 0, "alice")
+    with pytest.raises(TooManyMembers):
+        members.note(beat("b", "g"), "two", 0, "alice")
+    members.note(beat("b", "g"), "two", 0, "bob")
+    assert members.note(beat("a", "f", "g", "h"), "one", 1, "alice") == [], "who is there goes on"
+    members.closed("two")
+    members.note(beat("a", "g"), "three", 1, "bob")
+    assert members.note(beat("b", "g"), "one", 1, "alice") == ["g"], "bob has taken one over"
+    members.closed("one")
+    members.closed("three")
+    assert (members.count, members.bytes_now) == (0, 0)
+
+
+def test_a_user_leaves_memory_for_members_of_others() -> None:
+    members: GroupMembers[str] = GroupMembers(bytes_max=1 << 30)
+    members.note(beat("a", "g"), "one", 0, "alice")
+    members.bytes_max = members.bytes_now * 4
+    members.note(beat("b", "g"), "two", 0, "alice")
+    members.note(beat("c", "g"), "two", 0, "alice")
+    with pytest.raises(TooManyMembers):
+        members.note(beat("d", "g"), "two", 0, "alice")
+    members.note(beat("d", "g"), "two", 0, "bob")
+    with pytest.raises(TooManyMembers):
+        members.note(beat("e", "g"), "two", 0, "bob")
+
+
 def test_what_a_member_wants_is_found_by_the_connection_that_it_was_last_heard_on() -> None:
     members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g", topic="first"), "one", 0)

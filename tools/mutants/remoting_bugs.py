@@ -258,8 +258,8 @@ MUTANTS = (
         "subscriptions of members take all memory",
         (
             "remoting/members.py",
-            "        if grown > 0 and self.bytes_now + grown > self.bytes_max:\n",
-            "        if grown < 0 and self.bytes_now + grown > self.bytes_max:\n",
+            "        if grown > 0 and not self._bytes_of.has_free(user, grown):\n",
+            "        if grown < 0 and not self._bytes_of.has_free(user, grown):\n",
         ),
         kind=Kind.GUARD,
         near=BOUNDS,

@@ -17,6 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.remoting.heartbeat import ConsumerGroup, Heartbeat, Subscription
+from penstock.remoting.operating.seats import Seats
 
 EXPIRY_MS: Final = 120_000
 MEMBERSHIPS_MAX: Final = 100_000
@@ -49,6 +50,7 @@ class _Member(NamedTuple, Generic[ConnectionT]):
     group: ConsumerGroup
     seen_ms: int
     size: int
+    user: str
 
 
 class GroupMembers(Generic[ConnectionT]):
@@ -62,18 +64,35 @@ class GroupMembers(Generic[ConnectionT]):
         """The client of a group that was last heard on a connection."""
         self._sweep: Iterator[_Place] = iter(())
         """Those that the next ticks look at."""
-        self._most = memberships_max
-        self._count = 0
-        self.bytes_max = bytes_max
-        self.bytes_now = 0
+        self._places_of = Seats(memberships_max)
+        self._bytes_of = Seats(bytes_max)
 
     @property
     def count(self) -> int:
         """Members of all groups together."""
-        return self._count
+        return self._places_of.count
 
-    def note(self, heartbeat: Heartbeat, connection: ConnectionT, now_ms: int) -> list[str]:
-        """Note a heartbeat; return the groups that it has changed. Raises TooManyMembers."""
+    @property
+    def bytes_now(self) -> int:
+        """Memory of all members."""
+        return self._bytes_of.count
+
+    @property
+    def bytes_max(self) -> int:
+        """Of all members; a user leaves a quarter of it to others."""
+        return self._bytes_of.most
+
+    @bytes_max.setter
+    def bytes_max(self, most: int) -> None:
+        self._bytes_of.most = most
+
+    def note(
+        self, heartbeat: Heartbeat, connection: ConnectionT, now_ms: int, user: str = ""
+    ) -> list[str]:
+        """Note a heartbeat of a user's client; return the groups that it has changed.
+
+        Raises TooManyMembers.
+        """
         client_id, changed = heartbeat.client_id, []
         for group in heartbeat.consumers:
             known = self._groups.get(group.group_name, {}).get(client_id)
@@ -81,8 +100,8 @@ class GroupMembers(Generic[ConnectionT]):
             if known is not None and not is_other:
                 group = known.group  # noqa: PLW2901  equal, and in memory already
             size = known.size if known is not None and not is_other else _size_of(client_id, group)
-            self._take_room(group.group_name, known, size)
-            member = _Member(connection, group, now_ms, size)
+            member = _Member(connection, group, now_ms, size, user)
+            self._take_room(known, member)
             self._set((group.group_name, client_id), known, member)
             if is_other:
                 changed.append(group.group_name)
@@ -158,14 +177,24 @@ class GroupMembers(Generic[ConnectionT]):
         wanted = self._groups[group_name][client_id].group.subscriptions
         return next((one for one in wanted if one.topic == topic), None)
 
-    def _take_room(self, group_name: str, known: _Member[ConnectionT] | None, size: int) -> None:
-        if known is None and self._count >= self._most:
-            raise TooManyMembers(f"{self._count} members of groups, none can join {group_name}")
-        grown = size - (0 if known is None else known.size)
-        if grown > 0 and self.bytes_now + grown > self.bytes_max:
+    def _take_room(self, known: _Member[ConnectionT] | None, member: _Member[ConnectionT]) -> None:
+        """Count a member in the place of one that is known. Raises TooManyMembers."""
+        user, grown = member.user, member.size
+        if known is not None and known.user == user:
+            grown -= known.size
+        elif not self._places_of.has_free(user, 1):
+            name = member.group.group_name
+            raise TooManyMembers(f"{self.count} members of groups, none can join {name}")
+        if grown > 0 and not self._bytes_of.has_free(user, grown):
             raise TooManyMembers(f"members of groups have {self.bytes_now} bytes, their bound")
-        self._count += known is None
-        self.bytes_now += grown
+        if known is not None:
+            self._give_back(known)
+        self._places_of.change(user, 1)
+        self._bytes_of.change(user, member.size)
+
+    def _give_back(self, member: _Member[ConnectionT]) -> None:
+        self._places_of.change(member.user, -1)
+        self._bytes_of.change(member.user, -member.size)
 
     def _set(
         self, place: _Place, known: _Member[ConnectionT] | None, member: _Member[ConnectionT]
@@ -191,8 +220,7 @@ class GroupMembers(Generic[ConnectionT]):
             members = self._groups[group_name]
             gone = members.pop(client_id)
             self._forget(gone.connection, (group_name, client_id))
-            self._count -= 1
-            self.bytes_now -= gone.size
+            self._give_back(gone)
             changed[group_name] = None
             if not members:
                 del self._groups[group_name]

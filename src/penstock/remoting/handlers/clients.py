@@ -115,7 +115,7 @@ def _noting(context: RemotingContext, command: Command) -> Generator[None, None,
     while at < len(heartbeat.consumers) and not connection.is_closed:
         end = _end_of_slice(heartbeat.consumers, at)
         part = heartbeat._replace(consumers=heartbeat.consumers[at:end])
-        front.tell_members(front.members.note(part, connection, now_ms))
+        front.tell_members(front.members.note(part, connection, now_ms, context.user))
         at = end
         yield
 

@@ -92,7 +92,7 @@ def _work(context: RemotingContext, asked: _Asked, *, is_lock: bool, is_member: 
             continue
         if not is_lock:
             locks.unlock(queue, asked.client_id)
-        elif locks.lock(queue, asked.client_id, now_ms):
+        elif locks.lock(queue, asked.client_id, now_ms, context.user):
             locked.append(one)
     return locked if is_lock else None
 
