@@ -1,6 +1,5 @@
 """Reads an internal topic of rows, all partitions from their leaders, a record once."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -13,6 +12,7 @@ from penstock.record.read import iter_batches, iter_records
 from simulator.clients.readers import FETCH_VERSION
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.clients.world import METADATA_VERSION, NO_LEADER, ClientWorld, open_any, open_link
+from simulator.history.rows import Add, Arrivals
 
 _AT_ONCE = FetchOptions(partition_bytes_max=64 << 10, bytes_min=0, wait_ms=0)
 
@@ -24,12 +24,14 @@ class RowTopicReader:
     world: ClientWorld
     random: Random
     topic: str
-    add: Callable[[bytes, bytes], None]
-    """Takes the key and the value of each record."""
+    add: Add
+    """Takes the key and the value of each record, as Arrivals hand them over."""
     _places: dict[int, int] = field(default_factory=dict)
+    _arrivals: Arrivals = field(default_factory=Arrivals)
 
     async def read(self) -> None:
         """Read every partition to its end. Raises LinkFailed, after a part of it."""
+        self._arrivals.begin()
         for leader, partitions in (await self._leaders()).items():
             link = await open_link(self.world, leader)
             try:
@@ -37,6 +39,7 @@ class RowTopicReader:
                     pass
             finally:
                 link.close()
+        self._arrivals.end(self.add)
 
     async def _leaders(self) -> dict[int, list[int]]:
         """Return partitions by their leaders; all of them have one. Raises LinkFailed."""
@@ -77,6 +80,6 @@ class RowTopicReader:
                         self._places[answer.partition] = record.offset + 1
                         assert record.key is not None
                         assert record.value is not None
-                        self.add(bytes(record.key), bytes(record.value))
+                        self._arrivals.note(bytes(record.key), bytes(record.value))
                         has_more = True
         return has_more
