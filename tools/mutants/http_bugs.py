@@ -221,7 +221,7 @@ MUTANTS = (
         "http-who-is-known-gives-way",
         AREA,
         "strangers that come push out clients whose tokens are known",
-        ("http/routing.py", "    call.shows(token.name)\n", ""),
+        ("http/call.py", "        shows(token)\n", "        pass\n"),
         kind=Kind.GUARD,
         near=BOUNDS,
     ),

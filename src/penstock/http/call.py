@@ -8,6 +8,7 @@ Source: ASGI 3.0 (HTTP connection scope 2.3).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -27,7 +28,7 @@ JSON: Final = "application/json"
 _QUERY_FIELDS_MAX: Final = 20
 
 SHOWS: Final = "shows"
-"""In a scope's state."""
+"""In a scope's state: a weak reference to what takes the name of a token that was shown."""
 
 encode_json: Final = msgspec.json.Encoder().encode
 
@@ -43,7 +44,7 @@ class Call:
         self._query = bytes(scope["query_string"])
         self.headers = {bytes(name): bytes(value) for name, value in scope["headers"]}
         self._receive, self._send = receive, send
-        self.shows: Callable[[str], None] = scope.get("state", {}).get(SHOWS, _nothing)
+        self.shows = partial(_tell, scope.get("state", {}).get(SHOWS, _nobody))
         """To be called with the name of its token once that is known."""
         self._limits, self._held = limits, held
         self._held_bytes = 0
@@ -192,9 +193,13 @@ class Call:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-def _nothing(token: str) -> None:
+def _tell(whom: Callable[[], Callable[[str], None] | None], token: str) -> None:
+    if (shows := whom()) is not None:
+        shows(token)
+
+
+def _nobody() -> None:
     """Nobody counts connections."""
-    del token
 
 
 def _too_large() -> Problem:

@@ -13,7 +13,7 @@ HEAD_BYTES_MAX: Final = 16 << 10
 """Of a request line with its headers."""
 PATH_PART_CHARS_MAX: Final = 255
 BODY_BYTES_MAX: Final = 4 << 20
-HELD_BYTES_MAX: Final = 128 << 20
+HELD_BYTES_MAX: Final = 96 << 20
 """Of bodies of requests and of answers together, while they are worked on or sent."""
 MESSAGES_MAX: Final = 1_000
 """Of one request that produces."""

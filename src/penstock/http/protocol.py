@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
+from weakref import WeakMethod
 
 import h11
 from uvicorn.config import Config
@@ -33,7 +34,7 @@ class BoundedProtocol(H11Protocol):
     def __init__(
         self, front: Front, config: Config, state: ServerState, app_state: dict[str, Any]
     ) -> None:
-        super().__init__(config, state, {**app_state, SHOWS: self._shows})
+        super().__init__(config, state, {**app_state, SHOWS: WeakMethod(self._shows)})
         self._front = front
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -64,6 +65,9 @@ class BoundedProtocol(H11Protocol):
         self._disarm_write()
         self._front.places.leave(self)
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        # What is in a circle would stay until all objects are gone through, bodies among it.
+        self.cycle = cast("RequestResponseCycle", None)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

@@ -4,7 +4,7 @@ A connection with TLS has some 90 KiB, and bodies have up to HELD_BYTES_MAX; aft
 allocator would keep most of that for later.
 
     every look ─► less is held than before, by RELIEF_BYTES ─► free lists, then malloc off the loop
-                  the free lists have to rest ─► the next looks try again
+                  the free lists have to rest ─► malloc, and the next looks try both again
 
 Source: ours; see base/memory.py.
 """
@@ -35,8 +35,9 @@ class Relief:
         """Give memory back, if that is worth it; returns whether it was done."""
         now = len(self._places) * CONNECTION_BYTES + self._held.bytes_now
         self._most = max(self._most, now)
-        if self._most - now < RELIEF_BYTES or not self._free_lists.free():
+        if self._most - now < RELIEF_BYTES:
             return False
-        self._most = now
+        if self._free_lists.free():
+            self._most = now
         await asyncio.to_thread(trim_memory)
         return True
